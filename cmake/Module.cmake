@@ -1,0 +1,45 @@
+# One folder of src/ is one static library, rocca::NAME, and one test program, NAME_test.
+#
+#   rocca_module(proxmox
+#     SOURCES client.cpp tasks.cpp
+#     TESTS   client_test.cpp tasks_test.cpp
+#     USES    rocca::base rocca::net     # the arrows of this folder, visible in its headers
+#     PRIVATE rocca::text OpenSSL::SSL   # arrows and libraries that only its .cpp files know
+#     TEST_USES rocca_rapidcheck)        # what only the tests need
+#
+# Every arrow is written to layers.txt, which the `layers` test compares with the #include lines.
+
+set(ROCCA_LAYERS_FILE "${PROJECT_BINARY_DIR}/layers.txt")
+file(WRITE "${ROCCA_LAYERS_FILE}" "")
+
+function(rocca_module name)
+  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;USES;PRIVATE;TEST_USES" ${ARGN})
+  add_library(rocca_${name} STATIC ${arg_SOURCES})
+  add_library(rocca::${name} ALIAS rocca_${name})
+  target_include_directories(rocca_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(rocca_${name} PUBLIC ${arg_USES} PRIVATE ${arg_PRIVATE} rocca_warnings)
+  file(APPEND "${ROCCA_LAYERS_FILE}" "${name}: ${arg_USES};${arg_PRIVATE}\n")
+  file(APPEND "${ROCCA_LAYERS_FILE}" "${name} tests: ${arg_TEST_USES}\n")
+  if(BUILD_TESTING AND arg_TESTS)
+    add_executable(${name}_test ${arg_TESTS})
+    target_link_libraries(${name}_test PRIVATE rocca_${name} ${arg_PRIVATE} ${arg_TEST_USES}
+      rocca_warnings GTest::gmock_main)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
+      PROPERTIES LABELS ${name} TIMEOUT 120)
+  endif()
+endfunction()
+
+# A test over the files of ROCCA_SHARED/vectors/FOLDER: one CTest entry that runs every file found there.
+# NAME begins with the folder it reads. Exit code 77 means that the data is not there; CTest then says so.
+function(rocca_reference_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;USES" ${ARGN})
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_executable(${name}_reference ${arg_SOURCES})
+  target_include_directories(${name}_reference PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name}_reference PRIVATE ${arg_USES} rocca_warnings GTest::gmock
+    rocca_reference_main)
+  add_test(NAME ${name} COMMAND ${name}_reference)
+  set_tests_properties(${name} PROPERTIES LABELS reference TIMEOUT 600 SKIP_RETURN_CODE 77)
+endfunction()

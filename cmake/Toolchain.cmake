@@ -1,0 +1,29 @@
+# Warnings, sanitizers, the faster linker and ccache when the machine has them.
+
+add_library(rocca_warnings INTERFACE)
+target_compile_options(rocca_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual)
+if(ROCCA_WERROR)
+  target_compile_options(rocca_warnings INTERFACE -Werror)
+endif()
+
+if(ROCCA_SANITIZE)
+  add_compile_options(-fsanitize=${ROCCA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ROCCA_SANITIZE})
+endif()
+
+find_program(ROCCA_CCACHE ccache)
+if(ROCCA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Paths below the tree are hashed relative to it, so that two checkouts share one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ROCCA_CCACHE})
+endif()
+
+find_program(ROCCA_MOLD mold)
+if(ROCCA_MOLD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT ROCCA_SANITIZE)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# Nobody profits from relative RPATHs or unused sections in one static binary.
+add_compile_options(-ffunction-sections -fdata-sections)
+add_link_options(-Wl,--gc-sections)

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocca {
+
+struct FileStatus {
+  bool folder = false;
+  std::uint64_t size = 0;
+  unsigned mode = 0;  // permission bits only, e.g. 0600
+};
+
+/// Held while it lives. Goes with the process that holds it, however that ends.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+/// One of the four doors: files that belong to rocca or its user. A write that has returned survives a power cut.
+/// Paths are plain strings with '/'; errors are Error with the path in the message.
+class Files {
+ public:
+  virtual ~Files() = default;
+
+  /// The whole content, or nothing if there is no such file. Refuses (Usage) more than `limit` bytes.
+  virtual std::optional<std::string> find(const std::string& path, std::uint64_t limit = default_limit) = 0;
+  std::string get(const std::string& path, std::uint64_t limit = default_limit);  // NotFound when absent
+
+  /// All or nothing, durable: a temporary file beside it, fsync, rename, fsync of the folder.
+  virtual void write(const std::string& path, std::string_view content, unsigned mode = 0600) = 0;
+
+  /// Adds to the end and makes it durable; makes the file (0600) if it is not there. A power cut during the
+  /// call may leave a prefix of `content`.
+  virtual void append(const std::string& path, std::string_view content) = 0;
+
+  virtual bool remove(const std::string& path) = 0;  // false: was not there
+  virtual void rename(const std::string& from, const std::string& to) = 0;
+  virtual void make_folder(const std::string& path, unsigned mode = 0755) = 0;  // and its parents
+  virtual std::vector<std::string> list(const std::string& folder) = 0;       // names, sorted; empty if absent
+  virtual std::optional<FileStatus> status(const std::string& path) = 0;
+
+  /// An exclusive lock on a file that is made if needed, or nothing if somebody holds it. Never waits.
+  virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
+
+  static constexpr std::uint64_t default_limit = 64ull * 1024 * 1024;
+};
+
+class RealFiles final : public Files {
+ public:
+  std::optional<std::string> find(const std::string& path, std::uint64_t limit) override;
+  void write(const std::string& path, std::string_view content, unsigned mode) override;
+  void append(const std::string& path, std::string_view content) override;
+  bool remove(const std::string& path) override;
+  void rename(const std::string& from, const std::string& to) override;
+  void make_folder(const std::string& path, unsigned mode) override;
+  std::vector<std::string> list(const std::string& folder) override;
+  std::optional<FileStatus> status(const std::string& path) override;
+  std::unique_ptr<FileLock> try_lock(const std::string& path) override;
+};
+
+/// Files in memory with what a disk does on a power cut: what was not synced is gone or torn, locks go with
+/// their process. `cut_in(n)` makes the n-th next durable step the last one that happens.
+class MemoryFiles final : public Files {
+ public:
+  std::optional<std::string> find(const std::string& path, std::uint64_t limit) override;
+  void write(const std::string& path, std::string_view content, unsigned mode) override;
+  void append(const std::string& path, std::string_view content) override;
+  bool remove(const std::string& path) override;
+  void rename(const std::string& from, const std::string& to) override;
+  void make_folder(const std::string& path, unsigned mode) override;
+  std::vector<std::string> list(const std::string& folder) override;
+  std::optional<FileStatus> status(const std::string& path) override;
+  std::unique_ptr<FileLock> try_lock(const std::string& path) override;
+
+  /// The power goes off now and comes back: unsynced data and all locks are gone.
+  void power_cut();
+  /// The power goes off inside the n-th durable step from now (1 = the next), which then throws Error(Lost).
+  void cut_in(std::uint64_t steps) { cut_in_ = steps; }
+  std::uint64_t durable_steps() const noexcept { return durable_steps_; }
+
+ private:
+  struct Entry {
+    std::string content;
+    unsigned mode = 0600;
+  };
+  class Lock;
+
+  /// Counts one durable step; false: the power went off inside it.
+  bool step();
+
+  std::map<std::string, Entry> files_;
+  std::map<std::string, unsigned> folders_;
+  std::shared_ptr<std::set<std::string>> locks_ = std::make_shared<std::set<std::string>>();
+  std::uint64_t durable_steps_ = 0;
+  std::uint64_t cut_in_ = 0;
+};
+
+}  // namespace rocca
