@@ -17,6 +17,9 @@ struct Header {
 /// Header fields in the order they came; names are compared without case and may repeat.
 class Headers {
  public:
+  using value_type = Header;
+  using const_iterator = std::vector<Header>::const_iterator;
+
   Headers() = default;
   Headers(std::initializer_list<Header> fields) : fields_(fields) {}
 
