@@ -1,0 +1,79 @@
+"""Reads tests/peers/versions and knows where a built tool lies."""
+
+import os
+import pathlib
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "minutes"}
+
+
+class Problem(Exception):
+    """Something the reader of the message can mend."""
+
+
+def cache_folder():
+    named = os.environ.get("ROCCA_PEERS_CACHE")
+    return pathlib.Path(named) if named else pathlib.Path.home() / ".cache/rocca/peers"
+
+
+class Peer:
+    """One tool at one version."""
+
+    def __init__(self, fields, place):
+        unknown = set(fields) - KEYS
+        if unknown:
+            raise Problem(f"{place}: unknown key {sorted(unknown)[0]!r}")
+        if "peer" not in fields or ("debian" in fields) == ("module" in fields):
+            raise Problem(f"{place}: a paragraph needs `peer` and one of `debian` or `module`")
+        if "module" in fields and not {"version", "package", "minutes"} <= set(fields):
+            raise Problem(f"{place}: a Go tool needs `version`, `package` and `minutes`")
+        self.name = fields["peer"][0]
+        self.debian = fields.get("debian", [None])[0]
+        self.program = fields.get("program", [None])[0]
+        self.module = fields.get("module", [None])[0]
+        self.package = fields.get("package", [None])[0]
+        self.sum = fields.get("sum", [None])[0]
+        self.local = fields.get("local", [None])[0]
+        self.replaces = [tuple(line.split()) for line in fields.get("replace", [])]
+        self.ldflags = fields.get("ldflags", [""])[0]
+        self.seconds = 60 * float(fields.get("minutes", ["0"])[0])
+        self.version = fields["version"][0] if "version" in fields else self._debian_version()
+
+    def _debian_version(self):
+        found = subprocess.run(["dpkg-query", "-W", "-f=${db:Status-Status} ${Version}", self.debian],
+                               capture_output=True, text=True)
+        status, _, version = found.stdout.partition(" ")
+        return version if status == "installed" else None
+
+    def binary(self):
+        """Where the built program of a Go tool lies."""
+        return cache_folder() / "bin" / f"{self.name}-{self.version}"
+
+    def __str__(self):
+        return f"{self.name} {self.version or '(not installed)'}"
+
+
+def read(path=HERE / "versions"):
+    peers, fields, first = [], {}, 0
+    for number, line in enumerate([*path.read_text().splitlines(), ""], 1):
+        line = line.strip()
+        if line.startswith("#"):
+            continue
+        if not line:
+            if fields:
+                peers.append(Peer(fields, f"{path}:{first}"))
+            fields = {}
+            continue
+        key, colon, value = line.partition(":")
+        if not colon or not value.strip():
+            raise Problem(f"{path}:{number}: expected `key: value`")
+        if not fields:
+            first = number
+        fields.setdefault(key, []).append(value.strip())
+    seen = set()
+    for peer in peers:
+        if (peer.name, peer.version) in seen:
+            raise Problem(f"{path}: {peer} stands there twice")
+        seen.add((peer.name, peer.version))
+    return peers
