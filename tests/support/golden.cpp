@@ -9,7 +9,9 @@
 
 namespace rocca::test {
 
-std::string source_folder() { return ROCCA_SOURCE_DIR; }
+std::string source_folder() {
+  return ROCCA_SOURCE_DIR;
+}
 
 void expect_golden(std::string_view name, std::string_view text) {
   const std::filesystem::path path =
@@ -23,7 +25,8 @@ void expect_golden(std::string_view name, std::string_view text) {
   ASSERT_TRUE(file) << path << " is not there; UPDATE_GOLDEN=1 writes it";
   std::ostringstream golden;
   golden << file.rdbuf();
-  EXPECT_EQ(golden.str(), text) << "golden file " << path << " differs; UPDATE_GOLDEN=1 rewrites it";
+  EXPECT_EQ(golden.str(), text) << "golden file " << path
+                                << " differs; UPDATE_GOLDEN=1 rewrites it";
 }
 
 }  // namespace rocca::test

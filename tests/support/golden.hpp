@@ -5,8 +5,8 @@
 
 namespace rocca::test {
 
-/// Compares text that a user reads with tests/golden/NAME. With UPDATE_GOLDEN=1 the file is rewritten and the test
-/// counts as skipped, never as passed.
+/// Compares text that a user reads with tests/golden/NAME. With UPDATE_GOLDEN=1 the file is
+/// rewritten and the test counts as skipped, never as passed.
 void expect_golden(std::string_view name, std::string_view text);
 
 /// The root of the source tree, for fixtures.

@@ -1,12 +1,12 @@
 #include "support/reference.hpp"
 
+#include "base/error.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "base/error.hpp"
 
 namespace rocca::test {
 
@@ -39,7 +39,11 @@ std::string read_file(const std::string& path) {
   return std::move(text).str();
 }
 
-void count_case(std::size_t cases) { cases_run += cases; }
-std::size_t counted_cases() { return cases_run; }
+void count_case(std::size_t cases) {
+  cases_run += cases;
+}
+std::size_t counted_cases() {
+  return cases_run;
+}
 
 }  // namespace rocca::test

@@ -1,9 +1,9 @@
+#include "support/reference.hpp"
+
 #include <gmock/gmock.h>
 
 #include <cstdio>
 #include <filesystem>
-
-#include "support/reference.hpp"
 
 // The reference tier: says so when its data is not there, and counts what it ran.
 int main(int argc, char** argv) {
