@@ -9,7 +9,8 @@
 
 namespace rocca {
 
-/// An IPv4 or IPv6 address. Parsed strictly (no leading zeros, no zone), printed canonically (RFC 5952).
+/// An IPv4 or IPv6 address. Parsed strictly (no leading zeros, no zone), printed canonically (RFC
+/// 5952).
 class IpAddress {
  public:
   enum class Family : std::uint8_t { V4, V6 };
@@ -21,7 +22,7 @@ class IpAddress {
 
   Family family() const { return family_; }
   bool is_v4() const { return family_ == Family::V4; }
-  std::uint32_t to_v4() const;  // only for V4
+  std::uint32_t to_v4() const;                                          // only for V4
   const std::array<std::uint8_t, 16>& bytes() const { return bytes_; }  // V4: the last four
   unsigned bits() const { return is_v4() ? 32 : 128; }
 
@@ -32,7 +33,8 @@ class IpAddress {
 
   /// The address `offset` further on, or nothing past the end of the family's space.
   std::optional<IpAddress> plus(std::uint64_t offset) const;
-  /// How many addresses lie from `other` up to this one; nothing if it is below, of another family or too far.
+  /// How many addresses lie from `other` up to this one; nothing if it is below, of another family
+  /// or too far.
   std::optional<std::uint64_t> minus(const IpAddress& other) const;
 
   friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
@@ -53,13 +55,14 @@ class Cidr {
 
   const IpAddress& address() const { return address_; }
   unsigned prefix() const { return prefix_; }
-  IpAddress network() const;    // lowest address
-  IpAddress last() const;       // highest address (IPv4: broadcast)
+  IpAddress network() const;  // lowest address
+  IpAddress last() const;     // highest address (IPv4: broadcast)
   bool is_network() const { return address_ == network(); }
   bool contains(const IpAddress& address) const;
   bool contains(const Cidr& other) const;
   bool overlaps(const Cidr& other) const;
-  /// May a machine have it: inside, and for IPv4 below /31 neither the network nor the broadcast address.
+  /// May a machine have it: inside, and for IPv4 below /31 neither the network nor the broadcast
+  /// address.
   bool usable(const IpAddress& address) const;
 
   friend bool operator==(const Cidr&, const Cidr&) = default;
@@ -93,7 +96,8 @@ class AddressRange {
 
 std::string to_string(const AddressRange& range);
 
-/// A 48-bit hardware address. Reads `:` and `-`, any case; prints `BC:24:11:00:00:01` as Proxmox does.
+/// A 48-bit hardware address. Reads `:` and `-`, any case; prints `BC:24:11:00:00:01` as Proxmox
+/// does.
 class MacAddress {
  public:
   constexpr MacAddress() = default;

@@ -10,7 +10,8 @@ using Instant = std::chrono::time_point<std::chrono::system_clock, Duration>;
 /// A point on a clock that never jumps; only differences mean something.
 using Tick = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-/// One of the four doors: what time it is. Nobody sleeps on it; a wait is an entry in the executor's heap.
+/// One of the four doors: what time it is. Nobody sleeps on it; a wait is an entry in the
+/// executor's heap.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -24,7 +25,8 @@ class SystemClock final : public Clock {
   Tick tick() const override;
 };
 
-/// Time that stands still until it is moved. Both of its readings move together, and never backwards.
+/// Time that stands still until it is moved. Both of its readings move together, and never
+/// backwards.
 class VirtualClock final : public Clock {
  public:
   explicit VirtualClock(Instant start = Instant{std::chrono::seconds{1'750'000'000}});

@@ -8,7 +8,8 @@
 
 namespace rocca {
 
-/// A place in a file a user wrote; line and column count from 1, column in characters. Line 0: the whole file.
+/// A place in a file a user wrote; line and column count from 1, column in characters. Line 0: the
+/// whole file.
 struct Position {
   std::string file;
   std::size_t line = 0;
@@ -47,7 +48,8 @@ class Diagnostics {
   /// Remembers a file's text, so that render() can show the line with a caret under the place.
   void remember(std::string file, std::string text);
 
-  /// Every problem by file and line: `file:line:column: error: message`, the line, a caret, the hint.
+  /// Every problem by file and line: `file:line:column: error: message`, the line, a caret, the
+  /// hint.
   std::string render() const;
 
   /// Throws an Error(Usage) that says how many problems there are, if any of them is an error.
@@ -65,7 +67,8 @@ class Diagnostics {
 };
 
 /// The candidate a mistyped word most likely meant, if one is near enough to be worth saying.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
 
 /// " (did you mean `x`?)" or nothing.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

@@ -27,7 +27,8 @@ class SystemEntropy final : public Entropy {
   void fill(std::span<std::byte> out) override;
 };
 
-/// The same numbers for the same seed, on every machine. For tests and the lab, never for keys of a user.
+/// The same numbers for the same seed, on every machine. For tests and the lab, never for keys of a
+/// user.
 class SeededEntropy final : public Entropy {
  public:
   explicit SeededEntropy(std::uint64_t seed);

@@ -4,19 +4,32 @@ namespace rocca {
 
 const char* to_string(Fault fault) noexcept {
   switch (fault) {
-    case Fault::Usage: return "usage";
-    case Fault::NotFound: return "not-found";
-    case Fault::Conflict: return "conflict";
-    case Fault::Rejected: return "rejected";
-    case Fault::Denied: return "denied";
-    case Fault::Refused: return "refused";
-    case Fault::Busy: return "busy";
-    case Fault::Locked: return "locked";
-    case Fault::Unreachable: return "unreachable";
-    case Fault::Lost: return "lost";
-    case Fault::Timeout: return "timeout";
-    case Fault::Interrupted: return "interrupted";
-    case Fault::Bug: return "bug";
+    case Fault::Usage:
+      return "usage";
+    case Fault::NotFound:
+      return "not-found";
+    case Fault::Conflict:
+      return "conflict";
+    case Fault::Rejected:
+      return "rejected";
+    case Fault::Denied:
+      return "denied";
+    case Fault::Refused:
+      return "refused";
+    case Fault::Busy:
+      return "busy";
+    case Fault::Locked:
+      return "locked";
+    case Fault::Unreachable:
+      return "unreachable";
+    case Fault::Lost:
+      return "lost";
+    case Fault::Timeout:
+      return "timeout";
+    case Fault::Interrupted:
+      return "interrupted";
+    case Fault::Bug:
+      return "bug";
   }
   return "bug";
 }
@@ -47,11 +60,16 @@ std::string Error::render() const {
 
 int exit_code(Fault fault) noexcept {
   switch (fault) {
-    case Fault::Refused: return 3;
-    case Fault::Denied: return 4;
-    case Fault::Locked: return 5;
-    case Fault::Interrupted: return 130;
-    default: return 1;
+    case Fault::Refused:
+      return 3;
+    case Fault::Denied:
+      return 4;
+    case Fault::Locked:
+      return 5;
+    case Fault::Interrupted:
+      return 130;
+    default:
+      return 1;
   }
 }
 

@@ -47,7 +47,8 @@ class Error : public std::exception {
   const std::vector<std::string>& trail() const noexcept { return trail_; }
   const char* what() const noexcept override { return message_.c_str(); }
 
-  /// The text a user reads: `error: …`, `  while …`, `hint: …`, each on its own line, newline at the end.
+  /// The text a user reads: `error: …`, `  while …`, `hint: …`, each on its own line, newline at
+  /// the end.
   std::string render() const;
 
  private:
@@ -68,7 +69,8 @@ decltype(auto) within(const std::string& what, Body&& body) {
   }
 }
 
-/// The process's exit code for a fault (design: 1 error, 3 refused, 4 not authorised, 5 locked, 130).
+/// The process's exit code for a fault (design: 1 error, 3 refused, 4 not authorised, 5 locked,
+/// 130).
 int exit_code(Fault fault) noexcept;
 
 }  // namespace rocca

@@ -23,30 +23,37 @@ class FileLock {
   virtual ~FileLock() = default;
 };
 
-/// One of the four doors: files that belong to rocca or its user. A write that has returned survives a power cut.
-/// Paths are plain strings with '/'; errors are Error with the path in the message.
+/// One of the four doors: files that belong to rocca or its user. A write that has returned
+/// survives a power cut. Paths are plain strings with '/'; errors are Error with the path in the
+/// message. A file's folder must be there.
 class Files {
  public:
   virtual ~Files() = default;
 
-  /// The whole content, or nothing if there is no such file. Refuses (Usage) more than `limit` bytes.
-  virtual std::optional<std::string> find(const std::string& path, std::uint64_t limit = default_limit) = 0;
-  std::string get(const std::string& path, std::uint64_t limit = default_limit);  // NotFound when absent
+  /// The whole content, or nothing if there is no such file. Refuses (Usage) more than `limit`
+  /// bytes.
+  virtual std::optional<std::string> find(const std::string& path,
+                                          std::uint64_t limit = default_limit) = 0;
+  std::string get(const std::string& path,
+                  std::uint64_t limit = default_limit);  // NotFound when absent
 
-  /// All or nothing, durable: a temporary file beside it, fsync, rename, fsync of the folder.
+  /// All or nothing, durable: a temporary file beside it (which list() never shows), fsync, rename,
+  /// fsync of the folder. A link is followed: the file behind it changes, the link stays.
   virtual void write(const std::string& path, std::string_view content, unsigned mode = 0600) = 0;
 
-  /// Adds to the end and makes it durable; makes the file (0600) if it is not there. A power cut during the
-  /// call may leave a prefix of `content`.
+  /// Adds to the end and makes it durable; makes the file (0600) if it is not there. A power cut
+  /// during the call may leave a prefix of `content`.
   virtual void append(const std::string& path, std::string_view content) = 0;
 
-  virtual bool remove(const std::string& path) = 0;  // false: was not there
+  virtual bool remove(const std::string& path) = 0;  // a file; false: was not there
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void make_folder(const std::string& path, unsigned mode = 0755) = 0;  // and its parents
-  virtual std::vector<std::string> list(const std::string& folder) = 0;       // names, sorted; empty if absent
+  virtual std::vector<std::string> list(
+      const std::string& folder) = 0;  // names, sorted; empty if absent
   virtual std::optional<FileStatus> status(const std::string& path) = 0;
 
-  /// An exclusive lock on a file that is made if needed, or nothing if somebody holds it. Never waits.
+  /// An exclusive lock on a file that is made if needed, or nothing if somebody holds it. Never
+  /// waits.
   virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
 
   static constexpr std::uint64_t default_limit = 64ull * 1024 * 1024;
@@ -65,8 +72,8 @@ class RealFiles final : public Files {
   std::unique_ptr<FileLock> try_lock(const std::string& path) override;
 };
 
-/// Files in memory with what a disk does on a power cut: what was not synced is gone or torn, locks go with
-/// their process. `cut_in(n)` makes the n-th next durable step the last one that happens.
+/// Files in memory with what a disk does on a power cut: what was not synced is gone or torn, locks
+/// go with their process. `cut_in(n)` makes the n-th next durable step the last one that happens.
 class MemoryFiles final : public Files {
  public:
   std::optional<std::string> find(const std::string& path, std::uint64_t limit) override;
@@ -81,7 +88,8 @@ class MemoryFiles final : public Files {
 
   /// The power goes off now and comes back: unsynced data and all locks are gone.
   void power_cut();
-  /// The power goes off inside the n-th durable step from now (1 = the next), which then throws Error(Lost).
+  /// The power goes off inside the n-th durable step from now (1 = the next), which then throws
+  /// Error(Lost).
   void cut_in(std::uint64_t steps) { cut_in_ = steps; }
   std::uint64_t durable_steps() const noexcept { return durable_steps_; }
 
@@ -92,8 +100,10 @@ class MemoryFiles final : public Files {
   };
   class Lock;
 
-  /// Counts one durable step; false: the power went off inside it.
-  bool step();
+  /// Counts one durable step; throws when the power goes off inside it.
+  void step();
+  bool is_folder(const std::string& path) const;
+  void need_parent(const std::string& path, std::string_view what) const;
 
   std::map<std::string, Entry> files_;
   std::map<std::string, unsigned> folders_;

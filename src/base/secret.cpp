@@ -58,7 +58,9 @@ Secret& Secret::operator=(Secret&& other) noexcept {
   return *this;
 }
 
-Secret::~Secret() { wipe(); }
+Secret::~Secret() {
+  wipe();
+}
 
 void Secret::wipe() noexcept {
   if (bytes_) rocca::wipe(bytes_.get(), size_);
@@ -70,6 +72,8 @@ bool operator==(const Secret& a, const Secret& b) noexcept {
   return equal_in_constant_time(a.reveal(), b.reveal());
 }
 
-std::ostream& operator<<(std::ostream& out, const Secret&) { return out << "***"; }
+std::ostream& operator<<(std::ostream& out, const Secret&) {
+  return out << "***";
+}
 
 }  // namespace rocca

@@ -10,8 +10,8 @@
 
 namespace rocca {
 
-/// Text that must never be shown: it prints as `***`, is wiped when it dies, compares in constant time,
-/// and gives its text only to who calls reveal(). It does not convert to std::string.
+/// Text that must never be shown: it prints as `***`, is wiped when it dies, compares in constant
+/// time, and gives its text only to who calls reveal(). It does not convert to std::string.
 class Secret {
  public:
   Secret() = default;

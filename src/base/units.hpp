@@ -1,12 +1,12 @@
 #pragma once
 
+#include "base/clock.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "base/clock.hpp"
 
 namespace rocca {
 
@@ -19,10 +19,12 @@ std::string to_rough_string(Duration duration);
 
 /// `2026-11-16T03:04:05Z`, with a fraction only where there is one.
 std::string to_string(Instant instant);
-std::optional<Instant> parse_instant(std::string_view text);  // RFC 3339
+/// RFC 3339, years 1678 to 2261 (what 64 bits of nanoseconds hold); digits past the ninth are
+/// dropped.
+std::optional<Instant> parse_instant(std::string_view text);
 
-/// A number of bytes. Written with binary units (`8GiB`, `512MiB`); `GB` and bare numbers are refused, because
-/// half of the world reads them one way and half the other.
+/// A number of bytes. Written with binary units (`8GiB`, `512MiB`); `GB` and bare numbers are
+/// refused, because half of the world reads them one way and half the other.
 class Bytes {
  public:
   constexpr Bytes() = default;

@@ -8,8 +8,8 @@
 
 namespace rocca {
 
-/// Semantic version 2.0.0, with or without a leading `v`. Precedence as the standard says; build metadata
-/// does not count. Missing parts (`v1.11`) are refused; parse_loose reads them as 0.
+/// Semantic version 2.0.0, with or without a leading `v`. Precedence as the standard says; build
+/// metadata does not count. Missing parts (`v1.11`) are refused; parse_loose reads them as 0.
 class Version {
  public:
   Version() = default;

@@ -1,0 +1,313 @@
+#include "base/diagnostics.hpp"
+
+#include "base/encoding.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+namespace rocca {
+
+namespace {
+
+constexpr std::size_t window_width = 100;  // columns of a source line that are shown
+constexpr std::size_t tab_width = 4;
+
+/// One character as a terminal shows it.
+struct Cell {
+  std::string_view text;
+  std::size_t width = 1;
+};
+
+struct Range {
+  std::uint32_t first;
+  std::uint32_t last;
+};
+
+bool in(std::uint32_t code, const auto& ranges) {
+  return std::any_of(std::begin(ranges), std::end(ranges),
+                     [&](Range range) { return range.first <= code && code <= range.last; });
+}
+
+/// Columns of a character; a rough cut of Unicode's East Asian Width, exact enough to set a caret.
+std::size_t width_of(std::uint32_t code) {
+  static constexpr std::array<Range, 6> none{{{0x300, 0x36F},
+                                              {0x200B, 0x200F},
+                                              {0x202A, 0x202E},
+                                              {0x2060, 0x2069},
+                                              {0xFE00, 0xFE0F},
+                                              {0xFEFF, 0xFEFF}}};
+  static constexpr std::array<Range, 8> wide{{{0x1100, 0x115F},
+                                              {0x2E80, 0xA4CF},
+                                              {0xAC00, 0xD7A3},
+                                              {0xF900, 0xFAFF},
+                                              {0xFE30, 0xFE6F},
+                                              {0xFF00, 0xFF60},
+                                              {0x1F300, 0x1FAFF},
+                                              {0x20000, 0x3FFFD}}};
+  if (in(code, none)) return 0;
+  return in(code, wide) ? 2 : 1;
+}
+
+std::size_t sequence_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text.front());
+  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  return length <= text.size() && is_utf8(text.substr(0, length)) ? length : 1;
+}
+
+std::uint32_t decode(std::string_view sequence) {
+  auto code = std::uint32_t{static_cast<unsigned char>(sequence.front())};
+  if (sequence.size() > 1) code &= 0x7Fu >> sequence.size();
+  for (const char c : sequence.substr(1))
+    code = code << 6 | (static_cast<unsigned char>(c) & 0x3Fu);
+  return code;
+}
+
+/// Control characters and broken UTF-8 are shown as `?`: a user's file must not steer the terminal.
+std::vector<Cell> to_cells(std::string_view line) {
+  std::vector<Cell> cells;
+  while (!line.empty()) {
+    const std::size_t length = sequence_length(line);
+    const std::string_view sequence = line.substr(0, length);
+    const std::uint32_t code = decode(sequence);
+    if (code == '\t') {
+      cells.push_back({"    ", tab_width});
+    } else if (code < 0x20 || (code >= 0x7F && code < 0xA0) || (length == 1 && code >= 0x80) ||
+               (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069)) {
+      cells.push_back({"?", 1});
+    } else {
+      cells.push_back({sequence, width_of(code)});
+    }
+    line.remove_prefix(length);
+  }
+  return cells;
+}
+
+/// The line and, below it, a caret under `column` with `length` characters underlined. Of a very
+/// long line only the part around the caret is shown.
+void draw(std::string& out, std::string_view line, const Problem& problem) {
+  // Far more than can be shown is not worth decoding: a minified file is one line of megabytes.
+  const std::size_t column = problem.where.column == 0 ? 1 : problem.where.column;
+  const std::vector<Cell> cells = to_cells(line.substr(0, (column + 2 * window_width) * 4));
+  const std::size_t caret = std::min(column - 1, cells.size());
+
+  std::size_t first = 0;
+  if (caret >= window_width * 3 / 4) first = caret - window_width / 2;
+  std::size_t last = first;
+  for (std::size_t width = 0; last < cells.size() && width + cells[last].width <= window_width;)
+    width += cells[last++].width;
+  if (last == cells.size() &&
+      first > 0) {  // the end fits: use the whole window for what is before it
+    std::size_t width = 0;
+    for (std::size_t i = first; i < last; ++i) width += cells[i].width;
+    while (first > 0 && width + cells[first - 1].width <= window_width)
+      width += cells[--first].width;
+  }
+  const bool cut_left = first > 0;
+  const bool cut_right = last < cells.size() || (column + 2 * window_width) * 4 < line.size();
+
+  const std::string number = std::to_string(problem.where.line);
+  std::string shown = cut_left ? "…" : "";
+  std::string marks = cut_left ? " " : "";
+  for (std::size_t i = first; i < last; ++i) {
+    shown += cells[i].text;
+    if (i < caret) marks.append(cells[i].width, ' ');
+  }
+  if (cut_right) shown += "…";
+  marks += '^';
+  const std::size_t end = std::min(last, caret + std::max<std::size_t>(problem.length, 1));
+  std::size_t underlined = 0;
+  for (std::size_t i = caret; i < end; ++i) underlined += cells[i].width;
+  if (underlined > 1) marks.append(underlined - 1, '~');
+
+  const std::string_view text = std::string_view{shown}.substr(0, shown.find_last_not_of(' ') + 1);
+  out += fmt::format("{:>4} |{}{}\n{:>4} | {}\n", number, text.empty() ? "" : " ", text,
+                     std::string(number.size(), ' '), marks);
+}
+
+/// A file's lines, found once: many problems in one file must not scan it as often.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : text_(text) {
+    for (std::size_t at = 0; at != std::string_view::npos;) {
+      starts_.push_back(at);
+      at = text.find('\n', at);
+      if (at != std::string_view::npos) ++at;
+    }
+  }
+
+  std::optional<std::string_view> find(std::size_t number) const {
+    if (number == 0 || number > starts_.size()) return std::nullopt;
+    const std::size_t start = starts_[number - 1];
+    std::string_view line = text_.substr(start, text_.find('\n', start) - start);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return line;
+  }
+
+ private:
+  std::string_view text_;
+  std::vector<std::size_t> starts_;
+};
+
+std::string_view name_of(Severity severity) {
+  switch (severity) {
+    case Severity::Error:
+      return "error";
+    case Severity::Warning:
+      return "warning";
+    case Severity::Note:
+      return "note";
+  }
+  return "error";
+}
+
+/// Without case, `-` and `_`: `pod_cidr` is `podCIDR` in another dialect.
+std::string folded(std::string_view word) {
+  std::string result = to_lower(word);
+  std::erase_if(result, [](char c) { return c == '-' || c == '_'; });
+  return result;
+}
+
+/// Damerau–Levenshtein: steps of one letter more, one less, one other, or two neighbours swapped.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(above);
+    above.swap(row);
+  }
+  return above[b.size()];
+}
+
+}  // namespace
+
+std::string to_string(const Position& position) {
+  if (position.line == 0) return position.file;
+  if (position.column == 0) return fmt::format("{}:{}", position.file, position.line);
+  return fmt::format("{}:{}:{}", position.file, position.line, position.column);
+}
+
+Problem& Diagnostics::error(Position where, std::string message) {
+  Problem& problem = problems_.emplace_back();
+  problem.where = std::move(where);
+  problem.message = std::move(message);
+  return problem;
+}
+
+Problem& Diagnostics::warning(Position where, std::string message) {
+  Problem& problem = error(std::move(where), std::move(message));
+  problem.severity = Severity::Warning;
+  return problem;
+}
+
+Problem& Diagnostics::note(Position where, std::string message) {
+  Problem& problem = error(std::move(where), std::move(message));
+  problem.severity = Severity::Note;
+  return problem;
+}
+
+bool Diagnostics::has_errors() const noexcept {
+  return count(Severity::Error) > 0;
+}
+
+std::size_t Diagnostics::count(Severity severity) const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(problems_.begin(), problems_.end(),
+                    [&](const Problem& problem) { return problem.severity == severity; }));
+}
+
+void Diagnostics::remember(std::string file, std::string text) {
+  for (Source& source : sources_) {
+    if (source.file != file) continue;
+    source.text = std::move(text);
+    return;
+  }
+  sources_.push_back({std::move(file), std::move(text)});
+}
+
+const std::string* Diagnostics::find_source(std::string_view file) const noexcept {
+  for (const Source& source : sources_)
+    if (source.file == file) return &source.text;
+  return nullptr;
+}
+
+std::string Diagnostics::render() const {
+  std::vector<const Problem*> sorted;
+  for (const Problem& problem : problems_) sorted.push_back(&problem);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Problem* a, const Problem* b) {
+    return std::tie(a->where.file, a->where.line, a->where.column) <
+           std::tie(b->where.file, b->where.line, b->where.column);
+  });
+
+  std::map<std::string_view, Lines> sources;
+  std::string text;
+  for (const Problem* problem : sorted) {
+    const std::string where = to_string(problem->where);
+    text += fmt::format("{}{}{}: {}\n", where, where.empty() ? "" : ": ",
+                        name_of(problem->severity), problem->message);
+    if (const std::string* source = find_source(problem->where.file)) {
+      const auto& lines = sources.try_emplace(problem->where.file, *source).first->second;
+      if (const auto line = lines.find(problem->where.line)) draw(text, *line, *problem);
+    }
+    if (!problem->hint.empty()) text += fmt::format("hint: {}\n", problem->hint);
+  }
+  return text;
+}
+
+void Diagnostics::throw_if_errors(std::string_view what) const {
+  if (const std::size_t errors = count(Severity::Error); errors > 0)
+    throw Error(Fault::Usage, fmt::format("{} has {}", what, plural(errors, "error")));
+}
+
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates) {
+  constexpr std::size_t longest_word = 64;
+  if (word.empty() || word.size() > longest_word) return std::nullopt;
+  const std::string wanted = folded(word);
+  // A third of the letters, three at the most: more than that is another word.
+  const std::size_t limit =
+      wanted.size() < 2 ? 0 : std::clamp<std::size_t>((wanted.size() + 1) / 3, 1, 3);
+  const std::string* best = nullptr;
+  std::size_t best_distance = limit + 1;
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() > longest_word) continue;
+    const std::string other = folded(candidate);
+    std::size_t steps = distance(wanted, other);
+    // Not a single letter in its place: `up` is no misspelt `ls`.
+    if (steps >= std::min(wanted.size(), other.size()) && steps > 0) steps = best_distance;
+    if (steps < best_distance) {
+      best = &candidate;
+      best_distance = steps;
+    }
+  }
+  if (best != nullptr) return *best;
+  // Broken off: `kube` meant `kubeconfig`, if nothing else begins like that.
+  if (wanted.size() < 3) return std::nullopt;
+  for (const std::string& candidate : candidates) {
+    if (!folded(candidate).starts_with(wanted)) continue;
+    if (best != nullptr) return std::nullopt;
+    best = &candidate;
+  }
+  return best != nullptr ? std::optional{*best} : std::nullopt;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto found = nearest(word, candidates);
+  return found ? fmt::format(" (did you mean `{}`?)", *found) : "";
+}
+
+}  // namespace rocca
