@@ -12,6 +12,22 @@
 set(ROCCA_LAYERS_FILE "${PROJECT_BINARY_DIR}/layers.txt")
 file(WRITE "${ROCCA_LAYERS_FILE}" "")
 
+# Every test file includes gmock and half of them RapidCheck: 2.7 s, or 1.3 s when they are read once for all. ccache sees
+# through a precompiled header only with -fpch-preprocess. Other compilers do without.
+if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_library(rocca_test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_headers.cpp)
+  target_link_libraries(rocca_test_headers PRIVATE GTest::gmock rocca_rapidcheck rocca_warnings)
+  target_compile_options(rocca_test_headers PRIVATE -fpch-preprocess)
+  target_precompile_headers(rocca_test_headers PRIVATE <gmock/gmock.h> <rapidcheck.h> <rapidcheck/gtest.h>)
+endif()
+
+function(rocca_reuse_test_headers target)
+  if(TARGET rocca_test_headers)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+    target_precompile_headers(${target} REUSE_FROM rocca_test_headers)
+  endif()
+endfunction()
+
 function(rocca_module name)
   cmake_parse_arguments(arg "" "" "SOURCES;TESTS;USES;PRIVATE;TEST_USES" ${ARGN})
   add_library(rocca_${name} STATIC ${arg_SOURCES})
@@ -24,6 +40,7 @@ function(rocca_module name)
     add_executable(${name}_test ${arg_TESTS})
     target_link_libraries(${name}_test PRIVATE rocca_${name} ${arg_PRIVATE} ${arg_TEST_USES}
       rocca_warnings GTest::gmock_main)
+    rocca_reuse_test_headers(${name}_test)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
       PROPERTIES LABELS ${name} TIMEOUT 120)
   endif()
@@ -40,6 +57,11 @@ function(rocca_reference_test name)
   target_include_directories(${name}_reference PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name}_reference PRIVATE ${arg_USES} rocca_warnings GTest::gmock
     rocca_reference_main)
+  rocca_reuse_test_headers(${name}_reference)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  if(CMAKE_CURRENT_SOURCE_DIR STREQUAL "${PROJECT_SOURCE_DIR}/src/${folder}")
+    file(APPEND "${ROCCA_LAYERS_FILE}" "${folder} tests: ${arg_USES};rocca_test_support\n")
+  endif()
   add_test(NAME ${name} COMMAND ${name}_reference)
   set_tests_properties(${name} PROPERTIES LABELS reference TIMEOUT 600 SKIP_RETURN_CODE 77)
 endfunction()

@@ -14,9 +14,11 @@ endif()
 
 find_program(ROCCA_CCACHE ccache)
 if(ROCCA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Paths below the tree are hashed relative to it, so that two checkouts share one cache.
+  # Paths below the tree are hashed relative to it, so that two checkouts share one cache. The sloppiness is what ccache
+  # asks for before it touches precompiled headers; nothing here uses __DATE__ or __TIME__.
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ROCCA_CCACHE})
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${ROCCA_CCACHE})
 endif()
 
 find_program(ROCCA_MOLD mold)

@@ -1,0 +1,1 @@
+// Only here to carry the precompiled header that the test programs share (cmake/Module.cmake).
