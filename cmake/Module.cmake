@@ -41,7 +41,7 @@ function(rocca_module name)
     target_link_libraries(${name}_test PRIVATE rocca_${name} ${arg_PRIVATE} ${arg_TEST_USES}
       rocca_warnings GTest::gmock_main)
     rocca_reuse_test_headers(${name}_test)
-    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
       PROPERTIES LABELS ${name} TIMEOUT 120)
   endif()
 endfunction()
