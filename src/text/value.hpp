@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,23 +11,28 @@
 
 namespace rocca::text {
 
-/// What a scalar is, as the Go tools of this field (go-yaml v3) type it: `yes` is a String, `0777` an Int.
-enum class Kind { Null, Bool, Int, Float, Timestamp, String, List, Map };
+/// What a scalar is, as the Go tools of this field (go-yaml v3) type it: `yes` is a String, `0777`
+/// an Int.
+enum class Kind : std::uint8_t { Null, Bool, Int, Float, Timestamp, String, List, Map };
 
-const char* to_string(Kind kind) noexcept;  // "null", "bool", "int", "float", "timestamp", "string", "list", "map"
+const char* to_string(
+    Kind kind) noexcept;  // "null", "bool", "int", "float", "timestamp", "string", "list", "map"
 
-/// Where a value stands in its text. Line and column count from 1 (column in characters); 0: made in memory.
+/// Where a value stands in its text. Line and column count from 1 (column in characters); 0: made
+/// in memory.
 struct Place {
   std::size_t line = 0;
   std::size_t column = 0;
   std::size_t begin = 0;  // bytes, from the start of the text
-  std::size_t end = 0;    // one past its last byte (block collections: past their last entry's last byte)
+  std::size_t end =
+      0;  // one past its last byte (block collections: past their last entry's last byte)
 };
 
-enum class Style { Any, Plain, Single, Double, Literal, Folded, Block, Flow };
+enum class Style : std::uint8_t { Any, Plain, Single, Double, Literal, Folded, Block, Flow };
 
-/// Comments that belong to an entry of a map or list: full lines above it, the one behind it on its line, and
-/// full lines after it that belong to nothing else. Texts are without `#` but with the blank after it.
+/// Comments that belong to an entry of a map or list: full lines above it, the one behind it on its
+/// line, and full lines after it that belong to nothing else. Texts are without `#` but with the
+/// blank after it.
 struct Comments {
   std::vector<std::string> before;
   std::optional<std::string> beside;
@@ -59,13 +65,14 @@ class Value {
   bool is_string() const noexcept { return kind_ == Kind::String; }
   bool is_scalar() const noexcept { return kind_ < Kind::List; }
 
-  /// A scalar's text: for strings the decoded content, otherwise what stood in the file (`0x1F`, `1e3`, `~`).
+  /// A scalar's text: for strings the decoded content, otherwise what stood in the file (`0x1F`,
+  /// `1e3`, `~`).
   const std::string& text() const noexcept { return text_; }
   std::optional<bool> as_bool() const noexcept;
   std::optional<std::int64_t> as_int() const noexcept;
   std::optional<std::uint64_t> as_uint() const noexcept;
   std::optional<double> as_float() const noexcept;  // Int too
-  const std::string* as_string() const noexcept;     // nullptr unless String
+  const std::string* as_string() const noexcept;    // nullptr unless String
 
   const std::vector<Value>& items() const noexcept { return items_; }
   std::vector<Value>& items() noexcept { return items_; }
@@ -87,13 +94,19 @@ class Value {
   void set_place(Place place) noexcept { place_ = place; }
   Style style() const noexcept { return style_; }
   void set_style(Style style) noexcept { style_ = style; }
-  const std::string& tag() const noexcept { return tag_; }  // explicit YAML tag, e.g. "!!binary", or ""
-  void set_tag(std::string tag) { tag_ = std::move(tag); }
-  /// Comments of this value as an item of a list, or of the document's root. Those of map entries are in Entry.
-  const Comments& comments() const noexcept { return comments_; }
-  Comments& comments() noexcept { return comments_; }
+  const std::string& tag() const noexcept;  // explicit YAML tag, e.g. "!!binary", or ""
+  void set_tag(std::string tag);
+  /// Comments of this value as an item of a list, or of the document's root. Those of map entries
+  /// are in Entry.
+  const Comments& comments() const noexcept;
+  Comments& comments();
 
-  /// Same kinds, texts and order-insensitive maps; comments, styles and places do not count.
+  /// A scalar whose text may be of another spelling than its kind would be read from (a number with
+  /// `!!str`).
+  static Value scalar(Kind kind, std::string text, Style style);
+
+  /// Same kinds and meanings (`0x1F` is 31, `~` is null); the order of a map's keys, comments,
+  /// styles and places do not count.
   friend bool operator==(const Value& a, const Value& b);
 
  private:
@@ -101,10 +114,14 @@ class Value {
   Style style_ = Style::Any;
   Place place_;
   std::string text_;
-  std::string tag_;
   std::vector<Value> items_;
   std::vector<Entry> entries_;
-  Comments comments_;
+  struct Rare {
+    std::string tag;
+    Comments comments;
+  };
+  std::vector<Rare> rare_;  // none or one: few values have a tag or comments, and a million values
+                            // should stay small
 };
 
 struct Entry {
@@ -112,7 +129,7 @@ struct Entry {
   Value value;
   Place key_place;
   Comments comments;
-  Value key_value;  // the key as a value, for keys that are not strings (`1: x`)
+  Value key_value;  // the key as a value, where it is no plain string: `1: x`, or quoted
 };
 
 }  // namespace rocca::text
