@@ -94,13 +94,13 @@ class Builder {
     std::unordered_set<std::string> keys;
   };
 
-  /// Finds the token that the reader has just passed.
-  void token() {
+  /// Finds the token that the reader has just passed, or the bracket that it is about to pass.
+  void token(bool bracket = false) {
     std::size_t begin = end_ - offset_;
     while (begin < text_.size() &&
            std::string_view{" \t\r\n,:"}.find(text_[begin]) != std::string_view::npos)
       ++begin;
-    end_ = stream_.Tell() + offset_;
+    end_ = (bracket ? begin + 1 : stream_.Tell()) + offset_;
     for (; cursor_ < begin; ++cursor_) {
       const char c = text_[cursor_];
       if (c == '\n' || (c == '\r' && text_[cursor_ + 1] != '\n')) {
@@ -119,7 +119,7 @@ class Builder {
   }
 
   bool open(Value value) {
-    token();
+    token(true);
     if (stack_.size() >= limits_.depth)
       return fail(fmt::format("nested deeper than {} levels", limits_.depth));
     if (!count()) return false;
@@ -130,7 +130,7 @@ class Builder {
   }
 
   bool close() {
-    token();
+    token(true);
     Value value = std::move(stack_.back().value);
     stack_.pop_back();
     Place place = value.place();

@@ -17,8 +17,8 @@ TEST(Json, ReadsWithPlacesAndWritesTheSame) {
   EXPECT_EQ(v.find("big")->text(), "123456789012345678901234567890");
   const Place place = v.find({"b", "d"})->place();
   EXPECT_EQ(text.substr(place.begin, place.end - place.begin), "true");
-  EXPECT_EQ(v.find({"a", "2"})->place().column, 15u);
-  EXPECT_EQ(v.find({"b", "c"})->place().column, 40u);
+  EXPECT_EQ(v.find({"a", "2"})->place().column, 16u);
+  EXPECT_EQ(v.find({"b", "c"})->place().column, 38u);
   EXPECT_EQ(parse_json(emit_json(v), "t"), v);
   EXPECT_EQ(emit_json(parse_json("{ \"a\" : [ ] , \"b\":{\"x\":1} }", "t"), {true, "  "}),
             "{\n  \"a\": [],\n  \"b\": {\n    \"x\": 1\n  }\n}");
