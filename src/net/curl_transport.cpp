@@ -1,0 +1,116 @@
+#include "net/curl_transport.hpp"
+
+#include "base/error.hpp"
+#include "net/curl_exchange_internal.hpp"
+#include "net/proxy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+namespace rocca::net {
+
+namespace {
+
+// More open sockets than this bring nothing: an endpoint that was not asked for so long reconnects.
+constexpr std::size_t idle_in_all = 256;
+
+// Everything that two exchanges must have in common to share a connection. Hashed, so that no key
+// stands in it.
+Fingerprint line_key(const Request& request, const Url& url, const std::string& proxy) {
+  std::string text;
+  const auto add = [&](std::string_view part) {
+    text += fmt::format("{}:", part.size()).append(part);
+  };
+  add(url.origin());
+  add(proxy);
+  add(std::to_string(static_cast<int>(request.version)));
+  add(std::to_string(static_cast<int>(request.tls.trust)));
+  add(request.tls.authority_pem);
+  add(to_string(request.tls.pin));
+  add(request.tls.server_name);
+  if (request.tls.identity) {
+    add(request.tls.identity->certificate_pem);
+    add(request.tls.identity->key_pem.reveal());
+  }
+  const Fingerprint key = Fingerprint::of_der(text);
+  wipe(text);
+  return key;
+}
+
+}  // namespace
+
+/// The lines that nobody uses at the moment, newest first.
+class CurlTransport::Pool {
+ public:
+  explicit Pool(Options options)
+      : options_(std::move(options)), proxies_(Proxies::from_environment()) {}
+
+  const Options& options() const { return options_; }
+  const Proxies& proxies() const { return proxies_; }
+
+  std::unique_ptr<CurlLine> take(const Fingerprint& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(idle_, key, &Idle::key);
+    if (found == idle_.end()) return nullptr;
+    auto line = std::move(found->line);
+    idle_.erase(found);
+    return line;
+  }
+
+  void give_back(const Fingerprint& key, std::unique_ptr<CurlLine> line) {
+    std::list<Idle> surplus;  // closed without the lock: that talks to the far side
+    const std::lock_guard lock(mutex_);
+    idle_.push_front({key, std::move(line)});
+    const auto same = static_cast<std::size_t>(std::ranges::count(idle_, key, &Idle::key));
+    if (same > options_.idle_per_endpoint) {
+      const auto oldest = std::ranges::find(idle_.rbegin(), idle_.rend(), key, &Idle::key);
+      surplus.splice(surplus.end(), idle_, std::prev(oldest.base()));
+    } else if (idle_.size() > idle_in_all) {
+      surplus.splice(surplus.end(), idle_, std::prev(idle_.end()));
+    }
+  }
+
+ private:
+  struct Idle {
+    Fingerprint key;
+    std::unique_ptr<CurlLine> line;
+  };
+
+  const Options options_;
+  const Proxies proxies_;
+  std::mutex mutex_;
+  std::list<Idle> idle_;
+};
+
+CurlTransport::CurlTransport() : CurlTransport(Options{}) {}
+CurlTransport::CurlTransport(Options options) : pool_(std::make_unique<Pool>(std::move(options))) {}
+CurlTransport::~CurlTransport() = default;
+
+Response CurlTransport::exchange(const Request& request, BodySink& sink, std::stop_token stop) {
+  const auto url = Url::parse(request.url);
+  if (!url)
+    throw Error(Fault::Usage, fmt::format("'{}' is not a URL that can be asked", request.url))
+        .hint("write it like https://host:port/path, without user name and #fragment");
+  const std::string proxy = pool_->proxies().choose(*url);
+  // curl would run our certificate hooks on the proxy's connection too, and check a pin against the
+  // wrong side.
+  if (proxy.starts_with("https://"))
+    throw Error(Fault::Usage, "a proxy that is itself asked over TLS (https://…) cannot be used")
+        .hint("give an http:// or socks5:// proxy in HTTPS_PROXY, or name this host in NO_PROXY");
+
+  const Fingerprint key = line_key(request, *url, proxy);
+  auto line = pool_->take(key);
+  if (!line) line = std::make_unique<CurlLine>(request.tls);
+  // A line on which an exchange failed is not kept: what stands on it is not known.
+  Response response = [&] {
+    CurlExchange exchange(*line, request, *url, sink);
+    return exchange.run(pool_->options().user_agent, proxy, stop);
+  }();
+  pool_->give_back(key, std::move(line));
+  return response;
+}
+
+}  // namespace rocca::net
