@@ -54,6 +54,10 @@ Value Value::string(std::string value, Style style) {
   return scalar(Kind::String, std::move(value), style);
 }
 
+Value Value::list() {
+  return list(std::vector<Value>{});
+}
+
 Value Value::list(std::vector<Value> items) {
   Value value;
   value.kind_ = Kind::List;

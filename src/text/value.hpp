@@ -46,14 +46,23 @@ struct Entry;
 /// One value of a YAML or JSON document: ordered, typed, and aware of its place. A value type.
 class Value {
  public:
-  Value() = default;  // null
-  static Value null() { return {}; }
+  // Written out and defined below Entry: clang 14 asks for a vector's whole element type already
+  // here.
+  Value();  // null
+  ~Value();
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+
+  static Value null();
   static Value boolean(bool value);
   static Value integer(std::int64_t value);
   static Value unsigned_integer(std::uint64_t value);
   static Value floating(double value);
   static Value string(std::string value, Style style = Style::Any);
-  static Value list(std::vector<Value> items = {});
+  static Value list();
+  static Value list(std::vector<Value> items);
   static Value map();
   /// A plain scalar as it would be read from YAML: typed by its text.
   static Value plain(std::string text);
@@ -131,5 +140,15 @@ struct Entry {
   Comments comments;
   Value key_value;  // the key as a value, where it is no plain string: `1: x`, or quoted
 };
+
+inline Value::Value() = default;
+inline Value::~Value() = default;
+inline Value::Value(const Value&) = default;
+inline Value::Value(Value&&) noexcept = default;
+inline Value& Value::operator=(const Value&) = default;
+inline Value& Value::operator=(Value&&) noexcept = default;
+inline Value Value::null() {
+  return {};
+}
 
 }  // namespace rocca::text
