@@ -423,13 +423,25 @@ TEST_F(Curl, AHandshakeThatNeverEndsIsUnreachable) {
 
 TEST_F(Curl, AStopEndsAWaitForAnAnswer) {
   std::stop_source stop;
+  std::latch waiting(1);
   TestServer server([&](Connection& connection) {
     connection.read_request();
-    stop.request_stop();
+    if (connection.number() == 1) waiting.count_down();
     connection.wait_for_leave();
+  });
+  std::jthread canceller([&] {
+    waiting.wait();
+    // curl looks around once more 200 ms after connecting. The deadline of another exchange is
+    // later than that, so from here on nothing but the stop can wake the first one.
+    Request other = get(server.url());
+    other.timeout = 300ms;
+    MemorySink sink;
+    EXPECT_THROW(CurlTransport().exchange(other, sink, {}), Error);
+    stop.request_stop();
   });
   Request request = get(server.url());
   request.timeout.reset();
+  request.connect_timeout = 1h;  // this timer runs on after connecting
   EXPECT_EQ(error_of(request, stop.get_token()).fault(), Fault::Interrupted);
 }
 

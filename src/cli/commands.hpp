@@ -1,0 +1,14 @@
+#pragma once
+
+namespace rocca::cli {
+
+struct Context;
+class Invocation;
+
+// One function per verb, each in the file of its name. The table that names them is catalog.cpp.
+int run_completion(Context& context, const Invocation& invocation);
+int run_help(Context& context, const Invocation& invocation);
+int run_man(Context& context, const Invocation& invocation);
+int run_version(Context& context, const Invocation& invocation);
+
+}  // namespace rocca::cli

@@ -1,0 +1,77 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/entropy.hpp"
+#include "base/files.hpp"
+
+#include <functional>
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rocca::net {
+class Transport;
+}
+namespace rocca::text {
+class Value;
+}
+
+namespace rocca::cli {
+
+class Invocation;
+struct Command;
+
+/// What the process stands on: which of its streams are terminals, how wide, and whether colour is
+/// wanted.
+struct Terminal {
+  bool in = false;
+  bool out = false;
+  bool err = false;
+  unsigned width = 80;
+  bool colour_out = false;
+  bool colour_err = false;
+};
+
+/// All that a command may touch. Data goes to `out`, everything else to `err`.
+struct Context {
+  Files& files;
+  Clock& clock;
+  Entropy& entropy;
+  std::function<std::unique_ptr<net::Transport>()> transport;  // made by who needs one
+  std::map<std::string, std::string> environment;
+  std::string folder;  // the working directory
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& err;
+  Terminal terminal;
+  const std::vector<Command>* catalog = nullptr;  // for the verbs that speak of verbs
+
+  /// The variable's text; nothing when it is absent or empty.
+  std::optional<std::string> variable(const std::string& name) const;
+};
+
+enum class Colour { Red, Green, Yellow, Cyan, Bold, Dim };
+/// The text in that colour if `on`, else as it is.
+std::string paint(bool on, Colour colour, std::string_view text);
+
+/// Goes on if `yes` or if the user at the terminal says so; Error(Refused), exit 3, in every other
+/// case. `flag` is what a script passes instead: `--yes`.
+void confirm(Context& context, std::string_view question, bool yes,
+             std::string_view flag = "--yes");
+/// The same for what cannot be undone: the name itself must be typed, or given by `flag`.
+void confirm_name(Context& context, std::string_view question, std::string_view name,
+                  const std::optional<std::string>& given, std::string_view flag = "--confirm");
+
+/// Prints data as `--output` asks: the value as JSON or YAML, or the text made for people.
+void print(Context& context, const Invocation& invocation, const text::Value& value,
+           std::string_view for_people);
+
+/// The file of the cluster that a command was given (`[CLUSTER]`): a file; a folder that holds
+/// cluster.yaml; a name NAME for the nearest clusters/NAME upward; nothing given: the nearest
+/// cluster.yaml from the working directory upward. Error(NotFound) says where it was looked for.
+std::string cluster_file(Context& context, const std::optional<std::string>& given);
+
+}  // namespace rocca::cli
