@@ -26,6 +26,7 @@ target_link_libraries(rocca_curl_headers INTERFACE ${CMAKE_DL_LIBS})
 
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
+  find_package(ZLIB REQUIRED)
   find_path(ROCCA_RAPIDCHECK_INCLUDE rapidcheck.h REQUIRED)
   find_library(ROCCA_RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
   add_library(rocca_rapidcheck INTERFACE)
