@@ -1,0 +1,123 @@
+#pragma once
+
+#include "base/secret.hpp"
+#include "net/transport.hpp"
+#include "proxmox/types.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace rocca::text {
+class Value;
+}
+
+namespace rocca::proxmox {
+
+/// Where a Proxmox is, who we are there, and how we know it.
+struct Access {
+  std::vector<std::string> endpoints;  // https://pve.home:8006, tried in this order
+  Secret token;                        // user@realm!tokenid=secret
+  net::Tls tls;
+};
+
+/// The VMID a create wanted belongs to somebody, or is being taken this moment.
+struct VmidTaken {
+  std::string text;
+};
+
+/// The Proxmox VE API, call by call: no policy, no retries. Every `start_…` returns before the
+/// thing is done, with the task to ask after. A call that Proxmox refused throws Failure::error();
+/// where callers decide by it, it is in the return type. When an endpoint cannot be reached
+/// (nothing was sent), the next one is asked. One Client belongs to one thread at a time; the
+/// Transport behind it may be shared.
+class Client {
+ public:
+  Client(net::Transport& transport, Access access, std::stop_token stop = {});
+
+  // The cluster and its nodes.
+  VersionInfo version();
+  std::vector<NodeInfo> nodes();
+  ClusterStatus cluster_status();
+  Options options();
+  std::vector<VmRow> vms();
+  std::vector<Bridge> bridges(const std::string& node);
+  std::vector<std::string> machine_types(const std::string& node);
+  std::vector<std::string> cpu_models(const std::string& node);
+  std::vector<CertificateInfo> certificates(const std::string& node);
+  /// The clock of the server that answered last, from its Date header.
+  std::optional<Instant> server_time() const noexcept { return server_time_; }
+  Vmid next_free_vmid();
+  bool vmid_is_free(Vmid vmid);
+  Permissions permissions(const std::string& path);
+  std::vector<std::string> pools();
+
+  // Storages and what is on them.
+  std::vector<StorageInfo> storages(const std::string& node);
+  std::vector<Volume> volumes(const std::string& node, const std::string& storage,
+                              const std::string& content = "", std::optional<Vmid> vmid = {});
+  UrlMetadata url_metadata(const std::string& node, const std::string& url);
+  Upid start_download(const std::string& node, const Download& download);
+  /// Nothing when it was done before Proxmox answered.
+  std::optional<Upid> start_delete_volume(const std::string& node, const std::string& volume);
+
+  // VMs.
+  std::optional<VmConfig> find_config(const std::string& node, Vmid vmid, bool current = false);
+  std::vector<PendingChange> pending(const std::string& node, Vmid vmid);
+  std::optional<VmStatus> find_status(const std::string& node, Vmid vmid);
+  std::variant<Upid, VmidTaken> start_create(const std::string& node, const VmCreate& create);
+  /// For disks, NICs and whatever a running VM may take long over. Nothing: there was nothing to
+  /// do.
+  std::optional<Upid> start_update(const std::string& node, Vmid vmid, const VmUpdate& update);
+  /// Synchronous: only for what is metadata (name, tags, description).
+  void update(const std::string& node, Vmid vmid, const VmUpdate& update);
+  Upid start_resize(const std::string& node, Vmid vmid, const std::string& slot, Bytes size,
+                    const std::string& digest = "");
+  Upid start_clone(const std::string& node, const Clone& clone);
+  Upid start_template(const std::string& node, Vmid vmid);
+  Upid start_destroy(const std::string& node, Vmid vmid, bool purge);
+  void regenerate_cloud_init(const std::string& node, Vmid vmid);
+
+  // Power.
+  Upid start_vm(const std::string& node, Vmid vmid);
+  Upid start_stop(const std::string& node, Vmid vmid, bool overrule_shutdown = true);
+  Upid start_shutdown(const std::string& node, Vmid vmid, Duration timeout, bool force_stop);
+  Upid start_reboot(const std::string& node, Vmid vmid, Duration timeout);
+  Upid start_reset(const std::string& node, Vmid vmid);
+  Upid start_migrate(const std::string& node, Vmid vmid, const std::string& target, bool online);
+
+  /// The guest's interfaces as its agent tells them; nothing while the agent is absent or silent.
+  std::optional<std::vector<AgentInterface>> find_agent_interfaces(const std::string& node,
+                                                                   Vmid vmid);
+
+  // Tasks.
+  std::optional<Task> find_task(const Upid& upid);
+  std::vector<std::string> task_log(const Upid& upid, unsigned limit = 500);
+  std::vector<TaskRow> tasks(const std::string& node, const TaskFilter& filter = {});
+  void stop_task(const Upid& upid);
+
+ private:
+  using Parameters = std::vector<std::pair<std::string, std::string>>;
+  /// The `data` of an answer, or the refusal.
+  using Reply = std::variant<text::Value, Failure>;
+
+  Reply call(const std::string& method, const std::string& path, const Parameters& parameters = {});
+  text::Value require(const std::string& doing, const std::string& method, const std::string& path,
+                      const Parameters& parameters = {});
+  Upid require_task(const std::string& doing, const std::string& method, const std::string& path,
+                    const Parameters& parameters = {});
+  net::Answer send(const std::string& method, const std::string& path,
+                   const Parameters& parameters);
+
+  net::Transport& transport_;
+  Access access_;
+  std::stop_token stop_;
+  std::size_t endpoint_ = 0;  // the one that answered last
+  std::optional<Instant> server_time_;
+};
+
+}  // namespace rocca::proxmox
