@@ -276,22 +276,24 @@ void Diagnostics::throw_if_errors(std::string_view what) const {
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
   constexpr std::size_t longest_word = 64;
-  if (word.empty() || word.size() > longest_word) return std::nullopt;
   const std::string wanted = folded(word);
+  if (wanted.empty() || word.size() > longest_word) return std::nullopt;
   // A third of the letters, three at the most: more than that is another word.
   const std::size_t limit =
       wanted.size() < 2 ? 0 : std::clamp<std::size_t>((wanted.size() + 1) / 3, 1, 3);
   const std::string* best = nullptr;
-  std::size_t best_distance = limit + 1;
+  std::size_t best_rank = 2 * limit + 2;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() > longest_word) continue;
+    if (candidate.empty() || candidate.size() > longest_word) continue;
     const std::string other = folded(candidate);
-    std::size_t steps = distance(wanted, other);
+    const std::size_t steps = distance(wanted, other);
     // Not a single letter in its place: `up` is no misspelt `ls`.
-    if (steps >= std::min(wanted.size(), other.size()) && steps > 0) steps = best_distance;
-    if (steps < best_distance) {
+    if (steps > 0 && steps >= std::min(wanted.size(), other.size())) continue;
+    // Of equals the one with the same first letter: people seldom miss that one.
+    const std::size_t rank = 2 * steps + (steps > 0 && wanted.front() != other.front());
+    if (rank < best_rank) {
       best = &candidate;
-      best_distance = steps;
+      best_rank = rank;
     }
   }
   if (best != nullptr) return *best;

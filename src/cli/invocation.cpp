@@ -20,7 +20,7 @@ std::optional<bool> parse_switch(std::string_view text) {
   return std::nullopt;
 }
 
-/// What is wrong with a value, or nothing. `switches`: a switch keeps "true" or "false".
+/// What is wrong with a value, or nothing.
 std::optional<std::string> complaint(const Flag& flag, const std::string& value) {
   switch (flag.kind) {
     case FlagKind::Switch:
@@ -147,7 +147,8 @@ class Parser {
   void take_word(const std::string& word) {
     // Words belong to the verb as long as the table knows a longer one.
     const std::string longer = verb_.empty() ? word : verb_ + " " + word;
-    const bool may_grow = !rest_are_words_ && arguments_.empty();
+    const bool may_grow =
+        arguments_.empty() && (!rest_are_words_ || find_command(catalog_, verb_) == nullptr);
     if (may_grow && (find_command(catalog_, longer) != nullptr || is_prefix(catalog_, longer))) {
       verb_ = longer;
       return;

@@ -2,10 +2,9 @@
 #include "base/entropy.hpp"
 #include "base/files.hpp"
 #include "cli/app.hpp"
+#include "cli/process.hpp"
 
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -57,13 +56,6 @@ class DescriptorBuffer final : public std::streambuf {
   std::array<char, 8192> buffer_{};
 };
 
-/// Secrets live in this memory: no core file, no debugger of another process of the same user.
-void close_memory() {
-  ::prctl(PR_SET_DUMPABLE, 0);
-  const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-}
-
 std::map<std::string, std::string> read_environment() {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry)
@@ -91,7 +83,7 @@ rocca::cli::Terminal read_terminal() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  close_memory();
+  rocca::cli::close_memory();
   std::signal(SIGPIPE, SIG_IGN);
 
   DescriptorBuffer out_buffer{STDOUT_FILENO};
