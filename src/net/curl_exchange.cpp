@@ -40,6 +40,15 @@ bool may_be_repeated(const Request& request) {
          std::holds_alternative<std::monostate>(request.body);
 }
 
+// libcurl 7.88 does not see the end of an HTTP/2 answer that comes before the upload is through
+// (seen with nginx: a refusal in the first millisecond became a timeout). What fits into the first
+// window is never in that place.
+bool is_large_upload(const Request& request) {
+  const auto* text = std::get_if<std::string>(&request.body);
+  return text != nullptr ? text->size() > 60'000
+                         : !std::holds_alternative<std::monostate>(request.body);
+}
+
 }  // namespace
 
 void free_curl_list(curl_slist* list) {
@@ -113,7 +122,8 @@ void CurlExchange::set_connection(const std::string& proxy) {
 
   switch (request_.version) {
     case HttpVersion::Any:
-      set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_2TLS});
+      set(CURLOPT_HTTP_VERSION,
+          long{is_large_upload(request_) ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS});
       break;
     case HttpVersion::Http1:
       set(CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
