@@ -79,6 +79,7 @@ Cert make_certificate(const std::string& name, EVP_PKEY* key, X509* issuer, EVP_
     alternatives +=
         fmt::format("{}{}:{}", alternatives.empty() ? "" : ",", address ? "IP" : "DNS", one);
   }
+  if (issuer != nullptr) extend(cert.get(), signer, NID_ext_key_usage, "serverAuth,clientAuth");
   if (!alternatives.empty()) extend(cert.get(), signer, NID_subject_alt_name, alternatives);
   const bool digests = EVP_PKEY_get_id(issuer_key) != EVP_PKEY_ED25519;
   require(X509_sign(cert.get(), issuer_key, digests ? EVP_sha256() : nullptr) > 0, "sign");
