@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "secrets/crypto.hpp"
+#include "secrets/ecdsa.hpp"
 #include "secrets/pem.hpp"
 #include "secrets/x509_key.hpp"
 
@@ -279,6 +280,48 @@ void add_extensions(X509* x509, const Shape& shape, const Certificate* issuer) {
   add_alternative_names(x509, shape);
 }
 
+std::string der_header(unsigned char tag, std::size_t size) {
+  std::string header(1, static_cast<char>(tag));
+  if (size < 0x80) return header + static_cast<char>(size);
+  std::string length;
+  for (; size != 0; size >>= 8) length.insert(0, 1, static_cast<char>(size & 0xff));
+  return header + static_cast<char>(0x80 | length.size()) + length;
+}
+
+/// Ed25519 and RSA sign the same text in the same way every time. For ECDSA the library's signature
+/// only fills in the algorithm; ours takes its place.
+X509Handle sign(X509* x509, const PrivateKey& signer) {
+  const EVP_MD* digest = signer.algorithm() == KeyAlgorithm::Ed25519 ? nullptr : EVP_sha256();
+  must(X509_sign(x509, signer.data().key.get(), digest) > 0);
+  const auto taken = [](unsigned char* bytes, int size) {
+    must(size > 0);
+    std::string der(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
+    OPENSSL_free(bytes);
+    return der;
+  };
+  unsigned char* bytes = nullptr;
+  int size = 0;
+  std::string der;
+  if (signer.algorithm() == KeyAlgorithm::EcdsaP256) {
+    size = i2d_re_X509_tbs(x509, &bytes);
+    const std::string body = taken(bytes, size);
+    const X509_ALGOR* algorithm = nullptr;
+    X509_get0_signature(nullptr, &algorithm, x509);
+    bytes = nullptr;
+    size = i2d_X509_ALGOR(algorithm, &bytes);
+    const std::string signature = sign_p256(signer, body);
+    der = body + taken(bytes, size) + der_header(0x03, signature.size() + 1) + '\0' + signature;
+    der = der_header(0x30, der.size()) + der;
+  } else {
+    size = i2d_X509(x509, &bytes);
+    der = taken(bytes, size);
+  }
+  const unsigned char* at = in(der);
+  X509Handle result{d2i_X509(nullptr, &at, static_cast<long>(der.size()))};
+  must(result != nullptr);
+  return result;
+}
+
 CertifiedKey mint(PrivateKey key, const Shape& shape, const CertifiedKey* issuer,
                   Entropy& entropy) {
   const X509Handle x509{X509_new()};
@@ -305,10 +348,8 @@ CertifiedKey mint(PrivateKey key, const Shape& shape, const CertifiedKey* issuer
   must(X509_set_pubkey(x509.get(), key.data().key.get()) == 1);
   add_extensions(x509.get(), shape, issuer != nullptr ? &issuer->certificate : nullptr);
 
-  const PrivateKey& signer = issuer != nullptr ? issuer->key : key;
-  const EVP_MD* digest = signer.algorithm() == KeyAlgorithm::Ed25519 ? nullptr : EVP_sha256();
-  must(X509_sign(x509.get(), signer.data().key.get(), digest) > 0);
-  return {describe(x509.get(), "the new certificate"), std::move(key)};
+  const X509Handle signed_one = sign(x509.get(), issuer != nullptr ? issuer->key : key);
+  return {describe(signed_one.get(), "the new certificate"), std::move(key)};
 }
 
 KeyAlgorithm leaf_algorithm(const CertifiedKey& authority) {

@@ -3,6 +3,7 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "secrets/ecdsa.hpp"
 #include "secrets/pem.hpp"
 
 #include <gmock/gmock.h>
@@ -115,6 +116,25 @@ INSTANTIATE_TEST_SUITE_P(
                     AuthorityRow{"Aggregator", Authority::Aggregator, {}, "ECDSA secp256r1"},
                     AuthorityRow{"Etcd", Authority::Etcd, {"O=etcd"}, "ECDSA secp256r1"}),
     [](const auto& row) { return row.param.name; });
+
+TEST(Ecdsa, SignsAsTheExampleOfRfc6979) {
+  // A.2.5, the key and "sample" with SHA-256; wrapped as SEC 1 without its public part.
+  const std::string scalar =
+      *from_hex("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721");
+  const std::string der =
+      *from_hex("30310201010420") + scalar + *from_hex("a00a06082a8648ce3d030107");
+  const PrivateKey key = PrivateKey::parse(to_pem("EC PRIVATE KEY", der).reveal(), "the example");
+  EXPECT_EQ(to_hex(sign_p256(key, "sample")),
+            "3046022100efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716"
+            "022100f7cb1c942d657c41d436c7a1b6e29f65f3e900dbb9aff4064dc4ab2f843acda8");
+}
+
+TEST(Ecdsa, ASeedIsACertificate) {
+  SeededEntropy one(11);
+  SeededEntropy two(11);
+  EXPECT_EQ(mint_authority(Authority::Etcd, now, one).certificate.pem,
+            mint_authority(Authority::Etcd, now, two).certificate.pem);
+}
 
 TEST(Leaves, ATalosClientCarriesItsRolesSorted) {
   SeededEntropy entropy(3);
