@@ -166,13 +166,14 @@ void Exchange::consume(std::size_t count) {
   offset_ = 0;
 }
 
-void Exchange::detach() {
+void Exchange::detach(bool delivered) {
   owner_ = nullptr;
   chunks_.clear();
+  unsent_ = 0;
   std::function<void()> then;
   {
     const std::lock_guard lock{mutex_};
-    gone_ = true;
+    gone_ = !delivered;
     then = std::exchange(on_gone_, nullptr);
     if (stage_ == Stage::Ended) then = nullptr;
   }

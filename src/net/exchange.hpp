@@ -66,7 +66,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   const std::optional<Endpoint>& tunnel_to() const noexcept { return tunnel_; }
   /// The answer has been sent, or nobody is there to take it; no call comes back to the owner after
   /// this.
-  void detach();
+  /// `delivered`: the client has it all and is not gone.
+  void detach(bool delivered = false);
 
  private:
   enum class Stage { Waiting, Streaming, Ended };

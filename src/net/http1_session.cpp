@@ -269,7 +269,7 @@ void Http1Session::send_answer() {
   if (exchange_->is_cut()) return connection_.cut();
   if (const auto& to = exchange_->tunnel_to()) {
     const Endpoint where = *to;
-    std::exchange(exchange_, nullptr)->detach();
+    std::exchange(exchange_, nullptr)->detach(/*delivered=*/true);
     return Tunnel::open(connection_, where, std::exchange(pending_, {}), end_of_input_);
   }
   if (!exchange_->head()) return;
@@ -362,7 +362,7 @@ void Http1Session::answer_sent() {
     end += "\r\n";
     connection_.send(end);
   }
-  std::exchange(exchange_, nullptr)->detach();
+  std::exchange(exchange_, nullptr)->detach(/*delivered=*/true);
   if (!keep_alive_) return connection_.finish();
   parse();
   if (!exchange_ && end_of_input_) connection_.finish();

@@ -165,13 +165,17 @@ struct Http2Session::Callbacks {
     return 0;
   }
 
-  static int stream_closed(nghttp2_session*, std::int32_t id, std::uint32_t, void* user) noexcept {
+  static int stream_closed(nghttp2_session*, std::int32_t id, std::uint32_t error,
+                           void* user) noexcept {
     auto& session = self(user);
     const auto found = session.streams_.find(id);
     if (found == session.streams_.end()) return 0;
     auto& stream = found->second;
     if (!stream.exchange) session.bodies_ -= stream.request.body.size();
-    if (stream.exchange) stream.exchange->detach();
+    if (stream.exchange) {
+      const bool delivered = error == NGHTTP2_NO_ERROR && stream.exchange->finished();
+      stream.exchange->detach(delivered);
+    }
     session.streams_.erase(found);
     return 0;
   }

@@ -228,6 +228,39 @@ TEST(Server, ClosingAListenerEndsItsConnectionsAndNoOthers) {
   EXPECT_THAT(to_second.read_answer(), EndsWith("hello"));
 }
 
+TEST(Server, AHandlerMayCloseItsOwnListener) {
+  Server server;
+  std::promise<Server::Id> own;
+  const auto known = own.get_future().share();
+  const auto id = listen(server, [&](const Incoming&, const ResponderPtr& out) {
+    server.close(known.get());
+    out->answer(200, "", {}, "too late");
+  });
+  own.set_value(id);
+  RawClient client{server.port(id)};
+  client.send(get);
+  EXPECT_THAT(client.read_all(), IsEmpty());
+  EXPECT_THROW(server.port(id), Error);
+}
+
+TEST(Server, AnAnsweredClientIsNotGone) {
+  Server server;
+  std::promise<ResponderPtr> asked;
+  const auto id = listen(server, [&](const Incoming&, ResponderPtr out) {
+    out->on_gone([] { ADD_FAILURE() << "it got its answer"; });
+    out->answer(200, "", {}, "all");
+    asked.set_value(std::move(out));
+  });
+  RawClient client{server.port(id)};
+  client.send(get);
+  EXPECT_THAT(client.read_answer(), EndsWith("all"));
+  client.leave();
+  const auto out = asked.get_future().get();
+  server.stop();
+  EXPECT_FALSE(out->gone());
+  EXPECT_EQ(out->unsent(), 0U);
+}
+
 TEST(Server, StopEndsOpenStreamsAtOnce) {
   std::promise<ResponderPtr> asked;
   std::atomic<int> gone = 0;

@@ -2,6 +2,7 @@
 #include "net/server_test_client.hpp"
 #include "support/pki.hpp"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
@@ -91,7 +92,7 @@ constexpr std::string_view connect =
 
 TEST_F(TunnelServer, PassesBytesAndEachSidesEndByItself) {
   RawClient client{proxy(far.port())};
-  client.send(std::string{connect} + "early ");
+  client.send(fmt::format("{}early ", connect));  // in one segment
   far.accept();
   EXPECT_THAT(client.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
   client.send("bird");
