@@ -1,0 +1,34 @@
+#pragma once
+
+#include "lab/pve/datacenter.hpp"
+#include "lab/wire.hpp"
+#include "text/value.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace rocca::lab::pve {
+
+/// The recorded server before a scenario: built from fixture.json, one host, its storages, users
+/// and little web server.
+class Fixture {
+ public:
+  explicit Fixture(const text::Value& description);
+
+  World world;
+  std::unique_ptr<Datacenter> dc;
+  Wire wire{world};
+  Node* node = nullptr;
+
+  /// Sets exactly the grants a principal of the recording names, and gives the headers it sends.
+  net::Headers act_as(const text::Value& principal);
+  net::Headers root();
+  /// "local:iso/gone.iso appears", done on the node; false: nobody has taught us that one.
+  bool out_of_band(const std::string& what);
+
+ private:
+  std::map<std::string, std::string> secrets_;  // "tester@pve!sep" -> UUID
+};
+
+}  // namespace rocca::lab::pve
