@@ -1,0 +1,222 @@
+#include "spec/resolve.hpp"
+
+#include "base/address.hpp"
+#include "base/strings.hpp"
+#include "spec/check.hpp"
+#include "spec/fields.hpp"
+#include "spec/versions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace rocca::spec {
+
+namespace {
+
+using text::Kind;
+
+TreePtr empty_map() {
+  auto tree = std::make_shared<Tree>();
+  tree->kind = Kind::Map;
+  return tree;
+}
+
+TreePtr scalar(std::string text, Kind kind, const Where& where) {
+  auto tree = std::make_shared<Tree>();
+  tree->kind = kind;
+  tree->text = std::move(text);
+  tree->where = where;
+  return tree;
+}
+
+std::shared_ptr<Tree> with_member(const Tree& tree, std::string_view key, TreePtr value,
+                                  const Where& where) {
+  auto changed = std::make_shared<Tree>(tree);
+  for (Member& member : changed->members)
+    if (member.key == key) {
+      member.value = std::move(value);
+      return changed;
+    }
+  changed->members.push_back({std::string(key), where, std::move(value)});
+  return changed;
+}
+
+class Resolver {
+ public:
+  explicit Resolver(Findings& findings)
+      : findings_(findings), machine_field_(*find_field("spec.machine")) {}
+
+  Resolved run(const TreePtr& merged) {
+    const TreePtr spec = merged->find("spec");
+    TreePtr given = spec && spec->is_map() ? spec : empty_map();
+    common_ = given->find("machine");
+    auto rest = std::make_shared<Tree>(*given);
+    std::erase_if(rest->members, [](const Member& member) {
+      return member.key == "machine" || member.key == "nodes" || member.key == "pools";
+    });
+    const TreePtr settled = in_order(settle(in_order(rest)));
+
+    auto nodes = std::make_shared<Tree>();
+    nodes->kind = Kind::Map;
+    nodes_ = nodes.get();
+    if (const TreePtr written = given->find("nodes"); written && written->is_map()) {
+      nodes->where = written->where;
+      for (const Member& member : written->members) add_written(member);
+    }
+    if (const TreePtr pools = given->find("pools"); pools && pools->is_map())
+      for (const Member& member : pools->members) add_pool(member);
+
+    auto outer = std::make_shared<Tree>(*with_defaults(without_spec(*merged), root()));
+    std::erase_if(outer->members, [](const Member& member) {
+      return member.key == "spec" || member.key == "bases";
+    });
+    const Member* place = merged->find_member("spec");
+    outer->members.push_back(
+        {"spec", place ? place->where : Where{}, with_member(*settled, "nodes", nodes, {})});
+    return {outer, std::move(origins_)};
+  }
+
+ private:
+  static TreePtr without_spec(const Tree& merged) {
+    auto rest = std::make_shared<Tree>(merged);
+    std::erase_if(rest->members, [](const Member& member) { return member.key == "spec"; });
+    return rest;
+  }
+
+  static TreePtr in_order(const TreePtr& spec) {
+    auto sorted = std::make_shared<Tree>(*with_defaults(spec, *root().find("spec")));
+    std::erase_if(sorted->members, [](const Member& member) { return member.key == "machine"; });
+    return sorted;
+  }
+
+  // Two spellings of one thing become one.
+  static TreePtr settle(const TreePtr& spec) {
+    TreePtr settled = spec;
+    if (const TreePtr network = spec->find("network")) {
+      const TreePtr mode = network->find("addressing");
+      if (mode && mode->text == "static")
+        settled = with_member(
+            *settled, "network",
+            with_member(*network, "addressing", scalar("nocloud", Kind::String, mode->where), {}),
+            {});
+    }
+    if (const TreePtr talos = spec->find("talos"); talos && talos->is_map())
+      if (const TreePtr list = talos->find("extensions"); list && list->is_list()) {
+        auto full = std::make_shared<Tree>(*list);
+        for (TreePtr& item : full->items)
+          item = scalar(full_extension_name(item->text), Kind::String, item->where);
+        settled = with_member(*settled, "talos", with_member(*talos, "extensions", full, {}), {});
+      }
+    if (const TreePtr addons = spec->find("addons"); addons && addons->is_map()) {
+      const TreePtr metrics = addons->find("metricsServer");
+      const bool wanted = metrics && (metrics->is_map() || metrics->text == "true");
+      if (addons->find_member("certApprover") == nullptr)
+        settled = with_member(*settled, "addons",
+                              with_member(*addons, "certApprover",
+                                          scalar(wanted ? "true" : "false", Kind::Bool, {}), {}),
+                              {});
+    }
+    return settled;
+  }
+
+  TreePtr machine(const TreePtr& own, const std::string& path) {
+    const auto known = machines_.find(own.get());
+    if (known != machines_.end()) return known->second;
+    TreePtr merged = merge(common_, own, &machine_field_);
+    if (!merged || !merged->is_map()) merged = empty_map();
+    TreePtr whole = with_defaults(
+        complete(merged, machine_field_, path, merged->where, true, findings_), machine_field_);
+    machines_.emplace(own.get(), whole);
+    return whole;
+  }
+
+  static bool is_existing(const Tree& node) {
+    const TreePtr existing = node.find("existing");
+    return existing && (existing->is_map() || existing->text == "true");
+  }
+
+  void add(const std::string& name, const Where& where, std::vector<Member> members,
+           Origin origin) {
+    auto node = std::make_shared<Tree>();
+    node->kind = Kind::Map;
+    node->where = where;
+    for (Member& member : members)
+      if (member.value) node->members.push_back(std::move(member));
+    nodes_->members.push_back({name, where, std::move(node)});
+    origins_.push_back(std::move(origin));
+  }
+
+  static Member take(const Tree& tree, const char* key) {
+    const Member* member = tree.find_member(key);
+    return member ? *member : Member{key, {}, nullptr};
+  }
+
+  void add_written(const Member& written) {
+    const Tree& node = *written.value;
+    if (!node.is_map()) return;
+    const bool existing = is_existing(node);
+    const TreePtr own = node.find("machine");
+    if (existing && own && !own->members.empty())
+      findings_.add(
+          "existing-machine", node.find_member("machine")->where,
+          fmt::format("{} is already there, so `machine` has no effect on it", written.key),
+          "take `machine` away, or take `existing` away and rocca makes a VM");
+    const std::string path = fmt::format("spec.nodes.{}.machine", written.key);
+    Member hardware{"machine", {}, existing ? nullptr : machine(own, path)};
+    add(written.key, written.where,
+        {take(node, "role"), take(node, "address"), existing ? take(node, "existing") : Member{},
+         take(node, "labels"), take(node, "taints"), take(node, "patches"), std::move(hardware)},
+        {"", nullptr, node.find("patches")});
+  }
+
+  void add_pool(const Member& written) {
+    const Tree& pool = *written.value;
+    if (!pool.is_map()) return;
+    const TreePtr count_tree = pool.find("count");
+    const auto count = count_tree ? parse_uint(count_tree->text) : std::nullopt;
+    const Member role = pool.find_member("role")
+                            ? take(pool, "role")
+                            : Member{"role", {}, scalar("worker", Kind::String, {})};
+    const TreePtr hardware =
+        machine(pool.find("machine"), fmt::format("spec.pools.{}.machine", written.key));
+    std::vector<std::pair<AddressRange, Where>> ranges;
+    if (const TreePtr list = pool.find("addresses"); list && list->is_list())
+      for (const TreePtr& item : list->items)
+        if (const auto range = AddressRange::parse(item->text))
+          ranges.emplace_back(*range, item->where);
+    std::size_t range = 0;
+    std::uint64_t offset = 0;
+    for (std::uint64_t i = 1; i <= count.value_or(0); ++i) {
+      Member address{"address", {}, nullptr};
+      while (range < ranges.size() && offset >= ranges[range].first.size()) {
+        ++range;
+        offset = 0;
+      }
+      if (range < ranges.size())
+        if (const auto ip = ranges[range].first.at(offset++))
+          address = {"address", ranges[range].second,
+                     scalar(to_string(*ip), Kind::String, ranges[range].second)};
+      add(fmt::format("{}-{}", written.key, i), written.where,
+          {role, std::move(address), take(pool, "labels"), take(pool, "taints"),
+           take(pool, "patches"), Member{"machine", {}, hardware}},
+          {written.key, pool.find("patches"), nullptr});
+    }
+  }
+
+  Findings& findings_;
+  const FieldNode& machine_field_;
+  TreePtr common_;
+  Tree* nodes_ = nullptr;
+  std::vector<Origin> origins_;
+  std::map<const Tree*, TreePtr> machines_;
+};
+
+}  // namespace
+
+Resolved resolve(const TreePtr& merged, Findings& findings) {
+  return Resolver(findings).run(merged);
+}
+
+}  // namespace rocca::spec

@@ -1,0 +1,74 @@
+#include "spec/spec.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace rocca::spec {
+
+const char* to_string(Role role) noexcept {
+  return role == Role::ControlPlane ? "controlplane" : "worker";
+}
+
+const char* to_string(Addressing addressing) noexcept {
+  switch (addressing) {
+    case Addressing::NoCloud:
+      return "nocloud";
+    case Addressing::Meta:
+      return "meta";
+    case Addressing::Dhcp:
+      return "dhcp";
+  }
+  return "";
+}
+
+const char* to_string(Effect effect) noexcept {
+  switch (effect) {
+    case Effect::Live:
+      return "live";
+    case Effect::Service:
+      return "service";
+    case Effect::Reboot:
+      return "reboot";
+    case Effect::PowerCycle:
+      return "power-cycle";
+    case Effect::Replace:
+      return "replace";
+    case Effect::DataLoss:
+      return "data-loss";
+  }
+  return "";
+}
+
+std::optional<Effect> parse_effect(std::string_view text) {
+  constexpr std::array all = {Effect::Live,       Effect::Service, Effect::Reboot,
+                              Effect::PowerCycle, Effect::Replace, Effect::DataLoss};
+  for (const Effect effect : all)
+    if (text == to_string(effect)) return effect;
+  return std::nullopt;
+}
+
+Position Spec::position(const Where& where) const {
+  return {where.file < files.size() ? files[where.file] : std::string(), where.line, where.column};
+}
+
+const Node* Spec::find_node(std::string_view node_name) const {
+  const auto found = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const Node& node) { return node.name == node_name; });
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+std::vector<const Node*> Spec::control_planes() const {
+  std::vector<const Node*> found;
+  for (const Node& node : nodes)
+    if (node.control_plane()) found.push_back(&node);
+  return found;
+}
+
+std::vector<const Node*> Spec::workers() const {
+  std::vector<const Node*> found;
+  for (const Node& node : nodes)
+    if (!node.control_plane()) found.push_back(&node);
+  return found;
+}
+
+}  // namespace rocca::spec
