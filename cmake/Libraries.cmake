@@ -3,6 +3,8 @@
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(OpenSSL 3.0 REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(yaml REQUIRED IMPORTED_TARGET yaml-0.1)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET libnghttp2)

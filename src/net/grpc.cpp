@@ -70,6 +70,32 @@ bool is_grpc(const Headers& headers) {
          (type.size() == grpc.size() || type[grpc.size()] == '+' || type[grpc.size()] == ';');
 }
 
+/// The frames of a call that streams towards the server, made as they are sent.
+class FrameSource final : public BodySource {
+ public:
+  FrameSource(const std::string& first, std::function<std::optional<std::string>()> more)
+      : frame_(grpc_frame(first)), more_(std::move(more)) {}
+
+  std::optional<std::uint64_t> size() const override { return std::nullopt; }
+
+  std::size_t read(std::span<char> out) override {
+    if (sent_ == frame_.size()) {
+      const auto next = more_();
+      if (!next) return 0;
+      frame_ = grpc_frame(*next);
+      sent_ = 0;
+    }
+    const std::size_t count = frame_.copy(out.data(), out.size(), sent_);
+    sent_ += count;
+    return count;
+  }
+
+ private:
+  std::string frame_;
+  std::size_t sent_ = 0;
+  std::function<std::optional<std::string>()> more_;
+};
+
 Request to_request(const GrpcCall& call) {
   Request request;
   request.method = "POST";
@@ -81,7 +107,10 @@ Request to_request(const GrpcCall& call) {
                      {"grpc-accept-encoding", "identity"}};
   if (call.deadline) request.headers.add("grpc-timeout", timeout_text(*call.deadline));
   for (const auto& [name, value] : call.metadata) request.headers.add(to_lower(name), value);
-  request.body = grpc_frame(call.message);
+  if (call.more)
+    request.body = std::make_shared<FrameSource>(call.message, call.more);
+  else
+    request.body = grpc_frame(call.message);
   request.tls = call.tls;
   request.connect_timeout = call.connect_timeout;
   request.timeout = call.deadline;

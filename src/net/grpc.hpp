@@ -36,6 +36,8 @@ struct GrpcCall {
   std::string origin;  // https://10.0.0.11:50000
   std::string method;  // /machine.MachineService/Version
   std::string message;  // the request, encoded
+  /// For calls that stream towards the server: each further message, until nothing comes. Without it `message` is all.
+  std::function<std::optional<std::string>()> more;
   Headers metadata;
   Tls tls;
   Duration connect_timeout = std::chrono::seconds{5};

@@ -1,0 +1,187 @@
+#include "talos/waits.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::talos {
+
+namespace {
+
+Progress done() {
+  return {true, ""};
+}
+Progress waiting(std::string what) {
+  return {false, std::move(what)};
+}
+
+/// `booting: time (not in sync), services (etcd not running)`.
+std::string describe(const MachineStatus& status) {
+  std::vector<std::string> reasons;
+  for (const UnmetCondition& unmet : status.unmet)
+    reasons.push_back(unmet.reason.empty() ? unmet.name
+                                           : fmt::format("{} ({})", unmet.name, unmet.reason));
+  const std::string stage = to_string(status.stage);
+  return reasons.empty() ? stage : fmt::format("{}: {}", stage, join(reasons, ", "));
+}
+
+Progress at_the_door(const Sight& sight, std::string_view wanted) {
+  switch (sight.door) {
+    case Door::Closed:
+      return waiting(sight.told.empty() ? "the Talos API to answer"
+                                        : fmt::format("the Talos API to answer ({})", sight.told));
+    case Door::Maintenance:
+      return waiting(fmt::format("{}; the node is in maintenance mode", wanted));
+    case Door::Foreign:
+      throw Error(Fault::Conflict, "the node runs a configuration of another cluster" +
+                                       (sight.told.empty() ? "" : " (" + sight.told + ")"))
+          .hint(
+              "check the address; a node that should be ours must be reset first, which rocca "
+              "never does unasked");
+    case Door::Ours:
+      break;
+  }
+  return waiting(std::string(wanted));
+}
+
+const Service* find_service(const Sight& sight, std::string_view id) {
+  const auto found = std::find_if(sight.services.begin(), sight.services.end(),
+                                  [&](const Service& service) { return service.id == id; });
+  return found == sight.services.end() ? nullptr : &*found;
+}
+
+Progress service_up(const Sight& sight, const std::string& id, bool healthy) {
+  const Service* service = find_service(sight, id);
+  if (service == nullptr) return waiting(id + " to be started");
+  if (service->state == "Failed")
+    return waiting(fmt::format("{}, which failed: {}", id, service->last_message));
+  if (service->state != "Running")
+    return waiting(fmt::format("{} to run (now {}{}{})", id, to_lower(service->state),
+                               service->last_message.empty() ? "" : ": ", service->last_message));
+  if (healthy && service->health_known && !service->healthy)
+    return waiting(fmt::format("{} to be healthy ({})", id, service->last_message));
+  if (healthy && !service->health_known) return waiting(id + " to be healthy (not known yet)");
+  return done();
+}
+
+/// Where nobody is at home, or somebody with another key.
+Door door_of(const Failure& failure) {
+  switch (failure.reason) {
+    case Reason::NotUp:
+    case Reason::TimedOut:
+      return Door::Closed;
+    case Reason::InMaintenance:
+    case Reason::NotSupported:
+      return Door::Maintenance;
+    case Reason::NotInMaintenance:
+    case Reason::WrongIdentity:
+      return Door::Foreign;
+    default:
+      return Door::Closed;
+  }
+}
+
+/// What a node says without a certificate: its maintenance status, that it wants one, or nothing.
+Sight look_without_certificate(net::Transport& transport, const Access& secure,
+                               std::stop_token stop) {
+  Access open = Access::maintenance(secure.address);
+  open.port = secure.port;
+  Client client{transport, std::move(open), std::move(stop)};
+  Sight sight;
+  try {
+    auto answer = client.find_machine_status();
+    if (auto* status = std::get_if<MachineStatus>(&answer)) {
+      sight.door = Door::Maintenance;
+      sight.status = std::move(*status);
+    } else {
+      const auto& failure = std::get<Failure>(answer);
+      sight.door = door_of(failure);
+      sight.told = failure.text;
+    }
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    // It asked for a certificate in the handshake: it has a configuration, and ours did not fit it.
+    sight.door = error.fault() == Fault::Denied ? Door::Foreign : Door::Closed;
+    sight.told = error.message();
+  }
+  return sight;
+}
+
+}  // namespace
+
+const char* to_string(Door door) noexcept {
+  switch (door) {
+    case Door::Closed:
+      return "closed";
+    case Door::Maintenance:
+      return "maintenance";
+    case Door::Ours:
+      return "ours";
+    case Door::Foreign:
+      return "foreign";
+  }
+  return "?";
+}
+
+Sight look(net::Transport& transport, const Access& secure, std::stop_token stop) {
+  Client client{transport, secure, stop};
+  try {
+    auto answer = client.find_machine_status();
+    if (auto* status = std::get_if<MachineStatus>(&answer)) {
+      Sight sight;
+      sight.door = Door::Ours;
+      sight.status = std::move(*status);
+      sight.services = client.services();
+      return sight;
+    }
+    const auto& failure = std::get<Failure>(answer);
+    if (failure.reason == Reason::NotUp || failure.reason == Reason::TimedOut)
+      return {Door::Closed, std::nullopt, {}, failure.text};
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    if (error.fault() != Fault::Denied) return {Door::Closed, std::nullopt, {}, error.message()};
+  }
+  // A certificate that is not of our CA: maintenance mode has one of its own, another cluster too.
+  return look_without_certificate(transport, secure, std::move(stop));
+}
+
+Progress until_maintenance(const Sight& sight) {
+  if (sight.door == Door::Maintenance) return done();
+  if (sight.door == Door::Ours)
+    return waiting("maintenance mode; the node already runs our configuration");
+  return at_the_door(sight, "maintenance mode");
+}
+
+Progress until_secure(const Sight& sight) {
+  return sight.door == Door::Ours
+             ? done()
+             : at_the_door(sight, "the node to come back with its configuration");
+}
+
+Progress until_running(const Sight& sight) {
+  if (sight.door != Door::Ours) return at_the_door(sight, "the node to run");
+  if (!sight.status) return waiting("the node's status");
+  if (sight.status->stage == Stage::Running) return done();
+  return waiting(describe(*sight.status));
+}
+
+Progress until_etcd(const Sight& sight) {
+  if (sight.door != Door::Ours) return at_the_door(sight, "etcd");
+  return service_up(sight, "etcd", /*healthy=*/true);
+}
+
+Progress until_bootstrappable(const Sight& sight) {
+  if (sight.door != Door::Ours) return at_the_door(sight, "the node to take a bootstrap");
+  return service_up(sight, "cri", /*healthy=*/false);
+}
+
+Progress until_ready(const Sight& sight) {
+  const Progress running = until_running(sight);
+  if (!running.done) return running;
+  return sight.status->ready ? done() : waiting(describe(*sight.status));
+}
+
+}  // namespace rocca::talos
