@@ -2,7 +2,7 @@
 #include "base/strings.hpp"
 #include "proxmox/client.hpp"
 #include "proxmox/property_string.hpp"
-#include "proxmox/recordings.hpp"
+#include "proxmox/recordings_test_support.hpp"
 #include "proxmox/scripted_transport.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "base/error.hpp"
 #include "proxmox/property_string.hpp"
-#include "proxmox/recordings.hpp"
+#include "proxmox/recordings_test_support.hpp"
 
 #include <gmock/gmock.h>
 
