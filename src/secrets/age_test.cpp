@@ -320,6 +320,28 @@ TEST(Age, PlaintextGoesOutOnlyAfterItsChunkWasChecked) {
   EXPECT_TRUE(released == text.substr(0, 65536)) << released.size();
 }
 
+TEST(Age, NeverHoldsMoreThanAChunkOrTwo) {
+  SeededEntropy entropy = seeded();
+  const Identity identity = Identity::generate(entropy);
+  const std::string piece = entropy.bytes(10'000);
+  for (const bool armor : {false, true}) {
+    std::size_t given = 0;
+    std::size_t released = 0;
+    Decryptor decryptor({identity}, [&](std::string_view part) { released += part.size(); });
+    const auto pass_on = [&](std::string_view part) { decryptor.write(part); };
+    Encryptor encryptor({*identity.recipient()}, entropy, pass_on, armor);
+    for (int i = 0; i < 400; ++i) {
+      encryptor.write(piece);
+      given += piece.size();
+      // Whatever the size: what waits in both together is under three chunks.
+      ASSERT_LE(given - released, 3u * 65536u);
+    }
+    encryptor.finish();
+    decryptor.finish();
+    EXPECT_EQ(released, given);
+  }
+}
+
 TEST(Age, AProtectedKeyFileAsksOnceAndOpens) {
   SeededEntropy entropy = seeded();
   const Identity identity = Identity::generate(entropy);
