@@ -6,6 +6,68 @@ namespace rocca::cli {
 Catalog catalog() {
   Catalog verbs;
   verbs.push_back(
+      {.name = "doctor",
+       .group = "From nothing to a cluster",
+       .summary = "look whether a Proxmox is ready for a cluster",
+       .description =
+           "Asks Proxmox, with the cluster's own API token, for everything that a cluster will "
+           "need: "
+           "reachability and TLS, clocks, version, quorum, each privilege on each path, storages, "
+           "bridges, VM ids and MACs. Nothing is changed. What is missing comes with the lines "
+           "that "
+           "mend it. Exit 4 when a right is missing, 1 when something else is wrong.\n\n"
+           "The token is read from ROCCA_PROXMOX_TOKEN or from a file, never from the command "
+           "line.",
+       .arguments = {cluster_argument()},
+       .flags = {{.name = "endpoint",
+                  .kind = FlagKind::Text,
+                  .value = "URL",
+                  .help = "check this Proxmox without a spec: https://HOST:8006",
+                  .repeats = true},
+                 {.name = "token-file",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "file that holds USER@REALM!TOKENID=SECRET"},
+                 {.name = "fingerprint",
+                  .kind = FlagKind::Text,
+                  .value = "SHA256",
+                  .help = "the certificate to trust, with --endpoint"},
+                 {.name = "ca-file",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "the authority to trust, with --endpoint"},
+                 {.name = "insecure", .help = "trust any certificate, with --endpoint"},
+                 {.name = "host",
+                  .kind = FlagKind::Text,
+                  .value = "NAME",
+                  .help = "host to use, with --endpoint; by default all",
+                  .repeats = true},
+                 {.name = "images",
+                  .kind = FlagKind::Text,
+                  .value = "STORAGE",
+                  .help = "storage for images, with --endpoint"},
+                 {.name = "disks",
+                  .kind = FlagKind::Text,
+                  .value = "STORAGE",
+                  .help = "storage for disks, with --endpoint",
+                  .repeats = true},
+                 {.name = "bridge",
+                  .kind = FlagKind::Text,
+                  .value = "NAME",
+                  .help = "bridge for NICs, with --endpoint",
+                  .repeats = true},
+                 {.name = "pool",
+                  .kind = FlagKind::Text,
+                  .value = "NAME",
+                  .help = "pool for VMs, with --endpoint"},
+                 output_flag()},
+       .examples =
+           {{"rocca doctor blue", "is everything there for the cluster blue"},
+            {"rocca doctor --endpoint https://pve.home:8006 --images local --disks local-lvm "
+             "--bridge vmbr0",
+             "before there is a spec"}},
+       .run = run_doctor});
+  verbs.push_back(
       {.name = "version",
        .group = "About rocca",
        .summary = "show which rocca this is",

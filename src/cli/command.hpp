@@ -17,7 +17,7 @@ struct Flag {
   std::string name;  // without `--`
   char letter = '\0';
   FlagKind kind = FlagKind::Switch;
-  std::string value;  // what help calls its value: `FORMAT`
+  std::string value = "";  // what help calls its value: `FORMAT`
   std::vector<std::string> choices = {};
   std::string fallback = "";  // the value when nobody gives one; "" means absent
   std::string help;

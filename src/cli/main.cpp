@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "cli/app.hpp"
 #include "cli/process.hpp"
+#include "net/curl_transport.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -96,16 +97,17 @@ int main(int argc, char** argv) {
   rocca::RealFiles files;
   rocca::SystemClock clock;
   rocca::SystemEntropy entropy;
-  rocca::cli::Context context{.files = files,
-                              .clock = clock,
-                              .entropy = entropy,
-                              .transport = {},
-                              .environment = read_environment(),
-                              .folder = working_folder(),
-                              .in = std::cin,
-                              .out = out,
-                              .err = err,
-                              .terminal = read_terminal()};
+  rocca::cli::Context context{
+      .files = files,
+      .clock = clock,
+      .entropy = entropy,
+      .transport = [] { return std::make_unique<rocca::net::CurlTransport>(); },
+      .environment = read_environment(),
+      .folder = working_folder(),
+      .in = std::cin,
+      .out = out,
+      .err = err,
+      .terminal = read_terminal()};
   int code =
       rocca::cli::run(rocca::cli::catalog(), context, {argv + (argc > 0 ? 1 : 0), argv + argc});
   out.flush();

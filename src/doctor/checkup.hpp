@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace rocca::text {
+class Value;
+}
+
 namespace rocca::doctor {
 
 /// What a cluster will want of its Proxmox.
@@ -61,6 +65,7 @@ Checkup examine(net::Transport& transport, const Clock& clock, const proxmox::Ac
                 const Wish& wish, std::stop_token stop = {});
 
 std::string render_text(const Checkup& checkup, bool colour);
-std::string render_json(const Checkup& checkup);
+/// The same as data: `healthy`, `version`, `findings`.
+text::Value to_value(const Checkup& checkup);
 
 }  // namespace rocca::doctor

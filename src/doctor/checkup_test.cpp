@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "proxmox/scripted_transport.hpp"
+#include "text/json.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -213,7 +214,7 @@ TEST(Doctor, AWrongTokenIsExitFourAndSkipsTheRestByName) {
   const Checkup checkup = examine(host);
   EXPECT_EQ(checkup.exit_code(), 4);
   EXPECT_THAT(render_text(checkup, false), HasSubstr("skip  storage"));
-  for (const std::string& text : {render_text(checkup, true), render_json(checkup)})
+  for (const std::string& text : {render_text(checkup, true), text::emit_json(to_value(checkup))})
     EXPECT_THAT(text, Not(HasSubstr("canary")));
 }
 

@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
 #include "doctor/checkup.hpp"
-#include "text/json.hpp"
+#include "text/value.hpp"
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ std::string render_text(const Checkup& checkup, bool colour) {
   return text;
 }
 
-std::string render_json(const Checkup& checkup) {
+text::Value to_value(const Checkup& checkup) {
   text::Value root = text::Value::map();
   root.set("healthy", text::Value::boolean(checkup.healthy()));
   root.set("version", checkup.version
@@ -80,7 +80,7 @@ std::string render_json(const Checkup& checkup) {
     findings.append(std::move(row));
   }
   root.set("findings", std::move(findings));
-  return text::emit_json(root, {.pretty = true}) + "\n";
+  return root;
 }
 
 }  // namespace rocca::doctor
