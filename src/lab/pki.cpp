@@ -136,12 +136,17 @@ std::optional<std::string> verify(const Stack& chain, const std::string& authori
 }  // namespace
 
 Authority::Authority(SeededEntropy entropy, std::string common_name, Instant now)
-    : entropy_(std::move(entropy)), common_name_(std::move(common_name)), key_(entropy_.bytes(32)) {
+    : Authority(std::move(entropy), Name{{"CN", std::move(common_name)}}, now) {}
+
+Authority::Authority(SeededEntropy entropy, const Name& name, Instant now)
+    : entropy_(std::move(entropy)), key_(entropy_.bytes(32)) {
   const Key key = make_key(key_);
   const Certificate certificate =
       blank(entropy_, now - std::chrono::hours{24}, now + std::chrono::hours{24 * 3650});
-  add_name(X509_get_subject_name(certificate.get()), "CN", common_name_);
-  add_name(X509_get_issuer_name(certificate.get()), "CN", common_name_);
+  for (const auto& [field, value] : name) {
+    add_name(X509_get_subject_name(certificate.get()), field.c_str(), value);
+    add_name(X509_get_issuer_name(certificate.get()), field.c_str(), value);
+  }
   X509_set_pubkey(certificate.get(), key.get());
   add_extension(certificate.get(), certificate.get(), NID_basic_constraints, "critical,CA:TRUE");
   add_extension(certificate.get(), certificate.get(), NID_subject_key_identifier, "hash");
@@ -159,6 +164,7 @@ net::Identity Authority::issue(const Subject& subject, Instant now) {
   const Certificate certificate =
       blank(entropy_, now - std::chrono::hours{1}, now + subject.valid_for);
   X509_NAME* name = X509_get_subject_name(certificate.get());
+  for (const auto& [field, value] : subject.before) add_name(name, field.c_str(), value);
   if (!subject.organization.empty()) add_name(name, "O", subject.organization);
   add_name(name, "CN", subject.common_name);
   X509_set_issuer_name(certificate.get(), X509_get_subject_name(authority));
@@ -193,6 +199,9 @@ CertificateFacts certificate_facts(std::string_view pem) {
   CertificateFacts facts;
   facts.subject = name_text(X509_get_subject_name(certificate));
   facts.issuer = name_text(X509_get_issuer_name(certificate));
+  const EVP_PKEY* key = X509_get0_pubkey(certificate);
+  facts.key_type = OBJ_nid2ln(EVP_PKEY_get_base_id(key));
+  facts.key_bits = EVP_PKEY_get_bits(key);
   facts.not_before = unix_time(X509_get0_notBefore(certificate));
   facts.not_after = unix_time(X509_get0_notAfter(certificate));
   using Names = Handle<GENERAL_NAMES, GENERAL_NAMES_free>;
@@ -204,6 +213,14 @@ CertificateFacts certificate_facts(std::string_view pem) {
     const std::string bytes(reinterpret_cast<const char*>(data),
                             static_cast<std::size_t>(ASN1_STRING_length(name->d.ia5)));
     if (name->type == GEN_DNS) facts.names.push_back(bytes);
+    if (name->type == GEN_IPADD && bytes.size() == 16) {
+      std::string groups;
+      for (std::size_t at = 0; at < 16; at += 2)
+        groups +=
+            fmt::format("{}{:02X}{:02X}", at == 0 ? "" : ":", static_cast<unsigned char>(bytes[at]),
+                        static_cast<unsigned char>(bytes[at + 1]));
+      facts.names.push_back(groups);
+    }
     if (name->type == GEN_IPADD && bytes.size() == 4) {
       std::uint32_t word = 0;
       for (const char c : bytes) word = word << 8 | static_cast<unsigned char>(c);

@@ -16,7 +16,11 @@ namespace rocca::lab {
 /// purpose.
 class Authority {
  public:
+  /// Parts of a distinguished name in their order: {"CN", "…"}, {"OU", "…"}.
+  using Name = std::vector<std::pair<std::string, std::string>>;
+
   Authority(SeededEntropy entropy, std::string common_name, Instant now);
+  Authority(SeededEntropy entropy, const Name& name, Instant now);
 
   const std::string& certificate_pem() const noexcept { return certificate_pem_; }
 
@@ -25,13 +29,13 @@ class Authority {
     std::vector<std::string> names;  // DNS names and addresses, sorted out by their form
     std::string organization;
     bool client = false;
+    Name before{};  // parts of the name in front of the common name
     Duration valid_for = std::chrono::hours{24 * 730};
   };
   net::Identity issue(const Subject& subject, Instant now);
 
  private:
   SeededEntropy entropy_;
-  std::string common_name_;
   std::string key_;  // 32 raw bytes
   std::string certificate_pem_;
 };
@@ -44,6 +48,8 @@ struct CertificateFacts {
   std::string subject;
   std::string issuer;
   std::vector<std::string> names;
+  std::string key_type;
+  int key_bits = 0;
   std::int64_t not_before = 0;
   std::int64_t not_after = 0;
 };

@@ -116,7 +116,8 @@ World::World(Options options)
 
 World::~World() {
   end_routines();
-  // What events hold may, as it dies, ask for new ones (a dropped responder cuts its connection): none are taken.
+  // What events hold may, as it dies, ask for new ones (a dropped responder cuts its connection):
+  // none are taken.
   closing_ = true;
   while (!events_.empty()) {
     const auto node = events_.extract(events_.begin());

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/uuid.hpp"
 #include "lab/pve/http.hpp"
+#include "lab/pve/resources.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +14,15 @@ text::Value object(std::initializer_list<std::pair<std::string_view, text::Value
   for (const auto& [key, value] : entries) map.set(key, value);
   return map;
 }
+
+namespace {
+
+std::string cluster_uuid(const World& world) {
+  SeededEntropy entropy = world.fork("pve-cluster");
+  return to_string(Uuid::v4(entropy));
+}
+
+}  // namespace
 
 World& Process::world() const {
   return dc.world;
@@ -57,11 +67,16 @@ Datacenter::Datacenter(World& owner, Options given)
       schema(Schema::of(given.release)),
       cluster(given.cluster),
       timing(given.timing),
-      authority(owner.fork("pve-ca"), "Proxmox Virtual Environment", owner.now()),
+      authority(owner.fork("pve-ca"),
+                {{"CN", "Proxmox Virtual Environment"},
+                 {"OU", cluster_uuid(owner)},
+                 {"O", "PVE Cluster Manager CA"}},
+                owner.now()),
       access(given.release),
       domain_(given.domain) {
-  for (const auto& table : {access_routes(), cluster_routes(), node_routes(), task_routes(),
-                            storage_routes(), download_routes(), qemu_routes()})
+  for (const auto& table :
+       {access_routes(), cluster_routes(), node_routes(), task_routes(), storage_routes(),
+        download_routes(), qemu_routes(), pool_routes(), ha_routes()})
     for (const Route& route : table)
       if (!handlers_.emplace(route.method, route.handle).second)
         throw Error(Fault::Bug, fmt::format("two handlers for {}", route.method));
@@ -86,9 +101,13 @@ Datacenter::~Datacenter() {
 Node& Datacenter::add_node(std::string name, std::string address) {
   const auto id = static_cast<unsigned>(nodes_.size() + 1);
   auto node = std::make_unique<Node>(*this, name, address, id);
-  const std::string full = name + "." + domain_;
-  node->identity = authority.issue(
-      {full, {name, full, "localhost", "127.0.0.1", address}, "", false}, world.now());
+  const std::string full = domain_.empty() ? name : name + "." + domain_;
+  Authority::Subject subject;
+  subject.common_name = name;
+  subject.names = {"127.0.0.1", "::1", "localhost", address, name};
+  if (!domain_.empty()) subject.names.push_back(full);
+  subject.before = {{"OU", "PVE Cluster Node"}, {"O", "Proxmox Virtual Environment"}};
+  node->identity = authority.issue(subject, world.now());
   if (const auto der = first_certificate_der(node->identity.certificate_pem))
     node->fingerprint = net::Fingerprint::of_der(*der);
   world.network().set_name(name, address);

@@ -213,6 +213,7 @@ class Node {
   const unsigned id;
   bool online = true;
   unsigned cpus = 16;
+  unsigned cgroup_mode = 2;
   std::uint64_t memory = 64ull << 30;
   net::Identity identity;
   net::Fingerprint fingerprint;
@@ -305,6 +306,8 @@ class Datacenter {
   std::map<std::string, std::map<std::string, std::string>> vnets;
   std::set<std::string> pci_mappings;
   Web web;
+  /// What uploaded bytes stand for, where they are only a token of a large image.
+  std::function<std::optional<WebFile>(const std::string& bytes)> recognise;
   Locks cfs;
   bool quorate = true;
 

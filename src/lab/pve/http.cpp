@@ -30,6 +30,7 @@ struct Outcome {
   text::Value data;
   std::optional<std::int64_t> total;
   bool protected_ = false;
+  bool closes = false;  // after an upload
   bool silent = false;  // the process is gone: nobody answers
   bool empty = false;   // 595, 596: status line only
 };
@@ -131,7 +132,7 @@ void write_answer(Datacenter& dc, const Request& request, const Outcome& outcome
                outcome.status == 500 ? number(500) : string(std::to_string(outcome.status)));
   }
   net::Headers headers = common_headers(dc);
-  if (failed && !extjs) {
+  if ((failed && !extjs) || outcome.closes) {
     headers.add("Connection", "close");
   } else {
     if (outcome.protected_) headers.add("Connection", "close");
@@ -507,6 +508,7 @@ Routine<void> serve_request(Datacenter& dc, Node& node, Request request) {
     }
     auto body = read_upload(in);
     if (!body) {
+      co_await dc.world.sleep(std::chrono::seconds{5});
       responder.cut();
       co_return;
     }
@@ -518,6 +520,7 @@ Routine<void> serve_request(Datacenter& dc, Node& node, Request request) {
   }
   Outcome outcome = co_await process(dc, node, caller, in.method, segments, std::move(*parameters),
                                      std::move(upload));
+  outcome.closes = in.method == "POST" && is_upload(in.target);
   if (outcome.status == 401 && dc.timing.slow_401) co_await dc.world.sleep(std::chrono::seconds{3});
   write_answer(dc, request, outcome);
 }

@@ -32,10 +32,12 @@ Release recorded_release(const text::Value& description) {
 Fixture::Fixture(const text::Value& description) {
   Datacenter::Options options;
   options.release = recorded_release(description);
-  options.domain = "example.com";
+  options.domain = "";
   dc = std::make_unique<Datacenter>(world, options);
+  dc->recognise = [this](const std::string& bytes) { return recognise(bytes); };
   const text::Value& host = *description.find("node");
   node = &dc->add_node(text_of(host, "name"), text_of(host, "ip"));
+  node->cgroup_mode = 1;  // the recording machine's
   node->cpus = static_cast<unsigned>(size_of(host, "cpus"));
   for (const text::Value& each : description.find("storages")->items()) {
     Storage storage;
@@ -117,6 +119,9 @@ Fixture::Fixture(const text::Value& description) {
     node->bridges.emplace(text_of(each, "iface"), bridge);
   }
   for (const text::Value& pool : description.find("pools")->items()) dc->access.pools[pool.text()];
+  // Left over from an earlier run of the recorder, and visible in what it recorded.
+  dc->access.pools["1x"];
+  dc->access.pools["talos"] = {"c", {9999}, {}};
   for (const text::Value& each : description.find("users")->items()) {
     User& user = dc->access.users[text_of(each, "userid")];
     user.password = text_of(each, "password");
@@ -126,6 +131,14 @@ Fixture::Fixture(const text::Value& description) {
       user.tokens[token.key] = {secret, text_of(token.value, "privsep") == "1", 0, ""};
     }
   }
+}
+
+std::optional<WebFile> Fixture::recognise(const std::string& bytes) const {
+  const std::string web = "http://127.0.0.1:8080/";
+  if (bytes.starts_with("the qcow2 test image")) return dc->web.find(web + "tiny.qcow2");
+  if (bytes.starts_with("the ISO test image")) return dc->web.find(web + "tiny.iso");
+  if (bytes.starts_with("empty")) return WebFile{};
+  return std::nullopt;
 }
 
 net::Headers Fixture::root() {

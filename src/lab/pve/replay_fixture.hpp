@@ -28,6 +28,9 @@ class Fixture {
   bool out_of_band(const std::string& what);
 
  private:
+  /// The recording describes uploaded bytes in words; this says which file they mean.
+  std::optional<WebFile> recognise(const std::string& bytes) const;
+
   std::map<std::string, std::string> secrets_;  // "tester@pve!sep" -> UUID
 };
 
