@@ -1,5 +1,7 @@
 #include "text/comments.hpp"
 
+#include "text/source.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -71,7 +73,7 @@ class Slots {
 
   std::size_t find_dash(std::size_t at) const {
     while (at < text_.size() && text_[at] != '-')
-      at = text_[at] == '#' ? std::min(text_.find_first_of("\r\n", at), text_.size()) : at + 1;
+      at = text_[at] == '#' ? line_end(text_, at) : at + 1;
     return at;
   }
 
@@ -90,9 +92,8 @@ std::vector<Comment> find_comments(std::string_view text, const std::vector<Cove
       at = covered[next].end;
       continue;
     }
-    const std::size_t end = std::min(text.find_first_of("\r\n", at), text.size());
-    const std::size_t before = at == 0 ? std::string_view::npos : text.find_last_of("\r\n", at - 1);
-    const std::size_t line = before == std::string_view::npos ? 0 : before + 1;
+    const std::size_t end = line_end(text, at);
+    const std::size_t line = line_start(text, at);
     const bool own_line =
         text.substr(line, at - line).find_first_not_of(" \t") == std::string_view::npos;
     std::string_view content = text.substr(at + 1, end - at - 1);

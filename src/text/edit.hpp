@@ -17,7 +17,9 @@ using Path = std::vector<std::string>;
 ///   set:   replaces the value at `path`, or adds the last key of it to its map (its parents are
 ///   made as needed) erase: takes the entry or item away, with the comments that belong to it;
 ///   false if it is not there
-/// Throws Error(Usage) where the path leads through a scalar or an alias.
+/// Throws Error(Usage) where the path leads through a scalar or an alias, for more than one
+/// document, and (rather than write something else) where the layout of the text does not allow the
+/// change.
 std::string set_in_yaml(std::string_view source, const Path& path, const Value& value);
 std::string erase_in_yaml(std::string_view source, const Path& path);
 std::string set_in_json(std::string_view source, const Path& path, const Value& value);

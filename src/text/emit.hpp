@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rocca::text {
@@ -34,6 +35,7 @@ class Emitter {
 
  private:
   std::size_t deeper(std::size_t column, bool in_list) const;
+  void comment(std::string_view text);
   void lines(const std::vector<std::string>& comments, std::size_t column);
   void beside(const Comments& comments);
   static std::string string_text(const Value& value, bool flow);

@@ -51,7 +51,7 @@ class Builder {
   bool Double(double) { return false; }
   bool RawNumber(const char*, rapidjson::SizeType, bool) {
     token();
-    std::string number{text_.substr(at_.begin - offset_, end_ - at_.begin + offset_)};
+    std::string number{text_.substr(at_.begin - offset_, end_ - at_.begin)};
     // As go tools do: what fits 64 bits is an integer, anything else a float that keeps its text.
     const bool integer =
         number.find_first_of(".eE") == std::string::npos && read_integer(number).has_value();

@@ -157,6 +157,8 @@ class TimestampReader {
     if (at_ == text_.size()) return moment_;
     const char separator = text_[at_++];
     if (separator != 'T' && separator != 't' && separator != ' ') return std::nullopt;
+    while (separator == ' ' && take(' ')) {  // a blank in a layout stands for any number of them
+    }
     if (!number(moment_.hour) || !take(':') || !number(moment_.minute) || !take(':') ||
         !number(moment_.second))
       return std::nullopt;

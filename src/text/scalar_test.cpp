@@ -66,6 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Typing{"2001-01-01t1:2:3.5Z", Kind::Timestamp},
                     Typing{"2001-01-01T01:02:03", Kind::String},
                     Typing{"2001-01-01 01:02:03", Kind::Timestamp},
+                    Typing{"2001-01-01   1:02:03", Kind::Timestamp},
                     Typing{"2001-01-01 01:02:03.123456789", Kind::Timestamp},
                     Typing{"2001-01-01 01:02:03Z", Kind::String},
                     Typing{"2001-01-01T01:02:03+02:00", Kind::Timestamp},

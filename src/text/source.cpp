@@ -83,6 +83,25 @@ bool is_printable(char32_t code) noexcept {
          (code >= 0x10000 && code <= 0x10FFFF);
 }
 
+bool is_line_break(std::string_view text, std::size_t at) noexcept {
+  const std::string_view rest = text.substr(at);
+  return rest.starts_with('\n') || rest.starts_with('\r') || rest.starts_with("\xC2\x85") ||
+         rest.starts_with("\xE2\x80\xA8") || rest.starts_with("\xE2\x80\xA9");
+}
+
+std::size_t line_end(std::string_view text, std::size_t at) noexcept {
+  while (at < text.size() && !is_line_break(text, at)) ++at;
+  return at;
+}
+
+std::size_t line_start(std::string_view text, std::size_t at) noexcept {
+  for (; at > 0; --at) {
+    for (std::size_t size = 1; size <= 3 && size <= at; ++size)
+      if (is_line_break(text, at - size) && character_at(text, at - size).size == size) return at;
+  }
+  return at;
+}
+
 void check_source(std::string_view text, const Limits& limits, bool yaml) {
   if (text.size() > limits.size)
     throw Trouble{0, 0,
@@ -106,6 +125,11 @@ void check_source(std::string_view text, const Limits& limits, bool yaml) {
                        "save the file as UTF-8");
     if (yaml) {
       const char32_t code = character_at(text, at).code;
+      // libyaml skips it at the start of any line, Go reads it as text.
+      if (code == 0xFEFF && at > 0 &&
+          (text[at - 1] == '\n' || text[at - 1] == '\r' ||
+           (at == byte_order_mark.size() && text.starts_with(byte_order_mark))))
+        throw trouble_at(text, at, "a byte order mark stands inside of the text", "take it away");
       if (!is_printable(code))
         throw trouble_at(text, at,
                          fmt::format("control character U+{:04X} is not allowed",

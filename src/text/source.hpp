@@ -35,6 +35,13 @@ bool is_valid_utf8(std::string_view text) noexcept;
 /// May this character stand in a YAML text as itself (YAML 1.1, 4.1.1)?
 bool is_printable(char32_t code) noexcept;
 
+/// Does a line end there, as YAML 1.1 counts lines: LF, CR, and also NEL, LS and PS?
+bool is_line_break(std::string_view text, std::size_t at) noexcept;
+/// The next line break from `at` on, or the end of the text; the first byte of the line that `at`
+/// stands in.
+std::size_t line_end(std::string_view text, std::size_t at) noexcept;
+std::size_t line_start(std::string_view text, std::size_t at) noexcept;
+
 /// Throws Trouble for a text that is too large, has a NUL byte, is not UTF-8, or (`yaml`) has other
 /// control characters.
 void check_source(std::string_view text, const Limits& limits, bool yaml);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace rocca::text {
 
@@ -140,6 +141,10 @@ const Value* Value::find(std::initializer_list<std::string_view> path) const noe
     }
   }
   return at;
+}
+
+Value* Value::find(std::initializer_list<std::string_view> path) noexcept {
+  return const_cast<Value*>(std::as_const(*this).find(path));
 }
 
 Value& Value::set(std::string_view key, Value value) {

@@ -94,6 +94,7 @@ class Value {
   Value* find(std::string_view key) noexcept;
   /// Follows keys and list indices: `{"spec", "nodes", "0"}`.
   const Value* find(std::initializer_list<std::string_view> path) const noexcept;
+  Value* find(std::initializer_list<std::string_view> path) noexcept;
   /// Replaces the value under `key` in its place, or adds the key at the end. Returns the value.
   Value& set(std::string_view key, Value value);
   bool erase(std::string_view key);

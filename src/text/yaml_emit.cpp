@@ -169,6 +169,7 @@ std::string tag_text(const std::string& tag) {
 
 /// The text of a scalar that is no string, in a spelling that is read back as its kind.
 std::string plain_text(const Value& value) {
+  if (value.is_null() && value.text().empty() && value.tag().empty()) return "null";
   if (!value.tag().empty() || resolve_plain(value.text()) == value.kind()) return value.text();
   switch (value.kind()) {
     case Kind::Null:
@@ -224,22 +225,36 @@ std::size_t Emitter::deeper(std::size_t column, bool in_list) const {
   return in_list ? column + 2 : indent_ * ((column + indent_) / indent_);
 }
 
+void Emitter::comment(std::string_view text) {
+  out_ += '#';
+  for (std::size_t at = 0; at < text.size();) {
+    const auto [code, size] = character_at(text, at);
+    if (is_break(code) || !is_printable(code))
+      out_ += ' ';
+    else
+      out_ += text.substr(at, size);
+    at += size;
+  }
+  out_.erase(out_.find_last_not_of(" \t") + 1);
+}
+
 void Emitter::lines(const std::vector<std::string>& comments, std::size_t column) {
-  for (const std::string& comment : comments) {
+  for (const std::string& text : comments) {
     std::size_t at = 0;
     do {  // a comment made in memory may have more than one line
-      const std::size_t end = std::min(comment.find_first_of(line_breaks, at), comment.size());
-      out_.append(column, ' ').append("#").append(comment, at, end - at).append("\n");
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      out_.append(column, ' ');
+      comment(std::string_view{text}.substr(at, end - at));
+      out_ += '\n';
       at = end + 1;
-    } while (at <= comment.size());
+    } while (at <= text.size());
   }
 }
 
 void Emitter::beside(const Comments& comments) {
   if (!comments.beside) return;
-  out_ += out_.empty() || out_.back() == '\n' ? "#" : " #";
-  for (const char c : *comments.beside)
-    out_ += line_breaks.find(c) == std::string_view::npos ? c : ' ';
+  out_ += ' ';
+  comment(*comments.beside);
 }
 
 std::string Emitter::string_text(const Value& value, bool flow) {
@@ -267,7 +282,7 @@ std::string Emitter::key_text(const Entry& entry, bool flow) {
   if (own.text() == entry.key && (own.style() != Style::Any || !own.is_null())) {
     Value key = own;
     if (!key.is_string() && key.style() != Style::Single && key.style() != Style::Double) {
-      text = is_blank(key) ? "null" : plain_text(key);
+      text = is_blank(key) ? R"("")" : plain_text(key);
     } else {
       if (key.style() == Style::Literal || key.style() == Style::Folded) key.set_style(Style::Any);
       text = string_text(key, flow);

@@ -197,7 +197,7 @@ class Reader {
       if (c == '&' || c == '!') {
         while (at < end && std::strchr(" \t\r\n", text_[at]) == nullptr) ++at;
       } else if (c == '#') {
-        while (at < end && text_[at] != '\n' && text_[at] != '\r') ++at;
+        at = std::min(line_end(text_, at), end);
       } else if (c == ' ' || c == '\t' || c == '\r' || c == '\n') {
         ++at;
       } else {
@@ -252,7 +252,7 @@ class Reader {
     if (has_comments_ && where.end > where.begin) {
       std::size_t begin = where.begin - offset_;
       // The line of the `|` may end with a comment.
-      if (block) begin = std::min(text_.find_first_of("\r\n", begin), where.end - offset_);
+      if (block) begin = std::min(line_end(text_, begin), where.end - offset_);
       covered_.push_back({begin, where.end - offset_});
     }
     if (block) where.end = block_end(where);
@@ -266,7 +266,7 @@ class Reader {
   /// if it keeps them.
   std::size_t block_end(const Place& where) const {
     std::size_t at = where.begin - offset_;
-    const auto first_line = text_.substr(at, text_.find_first_of("\r\n", at) - at);
+    const auto first_line = text_.substr(at, line_end(text_, at) - at);
     const bool keep =
         first_line.substr(0, std::min<std::size_t>(3, first_line.find('#'))).find('+') !=
         std::string_view::npos;
@@ -278,7 +278,7 @@ class Reader {
     if (keep) {
       drop_break();
     } else {
-      while (end > at && std::strchr("\r\n ", text_[end - 1]) != nullptr) --end;
+      while (end > at && (text_[end - 1] == '\n' || text_[end - 1] == '\r')) --end;
     }
     return end + offset_;
   }
@@ -335,7 +335,10 @@ class Reader {
     std::size_t end = std::min<std::size_t>(text.size(), 40);
     while (end < text.size() && end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
       --end;
-    return std::string{text.substr(0, end)} + (end < text.size() ? "…" : "");
+    std::string out{text.substr(0, end)};
+    std::replace_if(
+        out.begin(), out.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+    return out + (end < text.size() ? "…" : "");
   }
 
   void take_alias(const yaml_event_t& event) {
@@ -500,8 +503,15 @@ std::vector<Value> read_stream(std::string_view text, const Limits& limits,
   return {};
 }
 
-Value the_only(std::vector<Value> documents, std::vector<Trouble>& troubles) {
-  if (documents.empty()) return {};
+Value the_only(std::string_view text, std::vector<Value> documents,
+               std::vector<Trouble>& troubles) {
+  if (documents.empty()) {
+    // A text of comments alone has no document for libyaml; here they stay with the nothing that
+    // they speak of.
+    documents.push_back(Value::plain(""));
+    documents.front().set_place({1, 1, text.size(), text.size()});
+    if (troubles.empty()) attach_comments(text, 0, {}, documents, {});
+  }
   if (documents.size() > 1) {
     const Place& second = documents[1].place();
     troubles.push_back({second.line, second.column,
@@ -523,7 +533,7 @@ std::vector<Value> parse_yaml_stream(std::string_view text, std::string_view nam
 
 Value parse_yaml(std::string_view text, std::string_view name, const Limits& limits) {
   std::vector<Trouble> troubles;
-  Value value = the_only(read_stream(text, limits, troubles), troubles);
+  Value value = the_only(text, read_stream(text, limits, troubles), troubles);
   if (!troubles.empty()) throw_trouble(name, troubles.front());
   return value;
 }
@@ -531,7 +541,7 @@ Value parse_yaml(std::string_view text, std::string_view name, const Limits& lim
 std::optional<Value> parse_yaml(std::string_view text, std::string_view name,
                                 Diagnostics& diagnostics, const Limits& limits) {
   std::vector<Trouble> troubles;
-  Value value = the_only(read_stream(text, limits, troubles), troubles);
+  Value value = the_only(text, read_stream(text, limits, troubles), troubles);
   report_trouble(name, text, troubles, diagnostics);
   if (!troubles.empty()) return std::nullopt;
   return value;
