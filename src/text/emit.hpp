@@ -18,7 +18,7 @@ class Emitter {
                 : options.indent > 9 ? 9
                                      : options.indent) {}
 
-  /// A whole document; `alone`: it needs no text to be seen as one.
+  /// A whole document; `alone`: nothing at all may stand for a null.
   void document(const Value& root, bool alone);
   void separator() { out_ += "---\n"; }
 

@@ -460,7 +460,7 @@ std::string emit_yaml_stream(const std::vector<Value>& documents, const EmitOpti
   Emitter emitter(options);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     if (i > 0) emitter.separator();
-    emitter.document(documents[i], documents.size() == 1);
+    emitter.document(documents[i], /*alone=*/false);
   }
   return emitter.take();
 }

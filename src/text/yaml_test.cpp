@@ -74,6 +74,7 @@ TEST(Yaml, ReadsStreams) {
   EXPECT_EQ(parse_yaml_stream("# only a comment\n", "t").size(), 0u);
   EXPECT_EQ(parse_yaml_stream("---\n---\na: 1\n...\n---\n", "t").size(), 3u);
   EXPECT_TRUE(parse_yaml("", "t").is_null());
+  EXPECT_EQ(again("---\n"), "null\n");
   EXPECT_EQ(again("a: 1\n---\n- b\n---\n"), "a: 1\n---\n- b\n---\nnull\n");
   EXPECT_THROW(parse_yaml("a\n---\nb\n", "t"), Error);
   EXPECT_EQ(emit_yaml(parse_yaml("# c\n\n# d\n", "t")), "# c\n# d\n");
