@@ -27,7 +27,10 @@ class GrpcOverSockets : public ::testing::Test {
     const test::Issued issued = authority_.issue({"127.0.0.1"}, test::KeyKind::Ed25519);
     Listen listen;
     listen.address = "127.0.0.1";
-    listen.tls = ServerTls{*issued.identity(), ServerTls::Clients::Require, authority_.pem(), true};
+    listen.tls.emplace();
+    listen.tls->identity = *issued.identity();
+    listen.tls->clients = ServerTls::Clients::Require;
+    listen.tls->client_authority_pem = authority_.pem();
     listen.handler = std::move(handler);
     GrpcCall call;
     call.origin =
