@@ -57,6 +57,7 @@ std::size_t width_of(std::uint32_t code) {
 
 std::size_t sequence_length(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
+  if (lead < 0x80) return 1;
   const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   return length <= text.size() && is_utf8(text.substr(0, length)) ? length : 1;
 }
@@ -92,9 +93,13 @@ std::vector<Cell> to_cells(std::string_view line) {
 /// The line and, below it, a caret under `column` with `length` characters underlined. Of a very
 /// long line only the part around the caret is shown.
 void draw(std::string& out, std::string_view line, const Problem& problem) {
-  // Far more than can be shown is not worth decoding: a minified file is one line of megabytes.
-  const std::size_t column = problem.where.column == 0 ? 1 : problem.where.column;
-  const std::vector<Cell> cells = to_cells(line.substr(0, (column + 2 * window_width) * 4));
+  std::size_t column = problem.where.column == 0 ? 1 : problem.where.column;
+  // Far more than can be shown is not worth keeping: a minified file is one line of megabytes.
+  bool cut_left = false;
+  for (; column > 3 * window_width && line.size() > 2 * window_width; --column, cut_left = true)
+    line.remove_prefix(sequence_length(line));
+  const std::size_t enough = 8 * 4 * window_width;  // bytes; four make the longest character
+  const std::vector<Cell> cells = to_cells(line.substr(0, enough));
   const std::size_t caret = std::min(column - 1, cells.size());
 
   std::size_t first = 0;
@@ -109,8 +114,8 @@ void draw(std::string& out, std::string_view line, const Problem& problem) {
     while (first > 0 && width + cells[first - 1].width <= window_width)
       width += cells[--first].width;
   }
-  const bool cut_left = first > 0;
-  const bool cut_right = last < cells.size() || (column + 2 * window_width) * 4 < line.size();
+  cut_left = cut_left || first > 0;
+  const bool cut_right = last < cells.size() || enough < line.size();
 
   const std::string number = std::to_string(problem.where.line);
   std::string shown = cut_left ? "…" : "";

@@ -61,12 +61,13 @@ class Files {
 
 class RealFiles final : public Files {
  public:
-  std::optional<std::string> find(const std::string& path, std::uint64_t limit) override;
-  void write(const std::string& path, std::string_view content, unsigned mode) override;
+  std::optional<std::string> find(const std::string& path,
+                                  std::uint64_t limit = default_limit) override;
+  void write(const std::string& path, std::string_view content, unsigned mode = 0600) override;
   void append(const std::string& path, std::string_view content) override;
   bool remove(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
-  void make_folder(const std::string& path, unsigned mode) override;
+  void make_folder(const std::string& path, unsigned mode = 0755) override;
   std::vector<std::string> list(const std::string& folder) override;
   std::optional<FileStatus> status(const std::string& path) override;
   std::unique_ptr<FileLock> try_lock(const std::string& path) override;
@@ -76,12 +77,13 @@ class RealFiles final : public Files {
 /// go with their process. `cut_in(n)` makes the n-th next durable step the last one that happens.
 class MemoryFiles final : public Files {
  public:
-  std::optional<std::string> find(const std::string& path, std::uint64_t limit) override;
-  void write(const std::string& path, std::string_view content, unsigned mode) override;
+  std::optional<std::string> find(const std::string& path,
+                                  std::uint64_t limit = default_limit) override;
+  void write(const std::string& path, std::string_view content, unsigned mode = 0600) override;
   void append(const std::string& path, std::string_view content) override;
   bool remove(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
-  void make_folder(const std::string& path, unsigned mode) override;
+  void make_folder(const std::string& path, unsigned mode = 0755) override;
   std::vector<std::string> list(const std::string& folder) override;
   std::optional<FileStatus> status(const std::string& path) override;
   std::unique_ptr<FileLock> try_lock(const std::string& path) override;
