@@ -5,6 +5,58 @@ namespace rocca::cli {
 
 Catalog catalog() {
   Catalog verbs;
+  verbs.push_back({.name = "new",
+                   .group = "From nothing to a spec that is right",
+                   .summary = "make the files of a new cluster",
+                   .description = "Makes clusters/NAME with a commented cluster.yaml, .gitignore "
+                                  "and .envrc, and for the whole "
+                                  "repository .sops.yaml and the JSON Schema that editors use; an "
+                                  "age key, if there is none. "
+                                  "With --from, the new cluster is made after another one, with "
+                                  "names, addresses, VM ids and "
+                                  "secrets of its own. What is already there is never overwritten.",
+                   .arguments = {{.name = "NAME", .help = "the cluster's name: a DNS label"}},
+                   .flags = {{.name = "from",
+                              .kind = FlagKind::Text,
+                              .value = "CLUSTER",
+                              .help = "the cluster to copy: a name, a folder or a file"}},
+                   .examples = {{"rocca new blue", "a first cluster"},
+                                {"rocca new green --from blue", "a second one beside it"}},
+                   .run = run_new});
+  verbs.push_back({.name = "validate",
+                   .group = "From nothing to a spec that is right",
+                   .summary = "find the mistakes in a cluster's files",
+                   .description =
+                       "Reads the spec with its bases and patches and tells every problem with "
+                       "file, line, column and "
+                       "a hint. Warnings are told and pass, with --strict they do not. With -o "
+                       "yaml it prints the "
+                       "resolved spec: bases merged, defaults filled in, pools made into nodes.",
+                   .arguments = {cluster_argument()},
+                   .flags = {output_flag(),
+                             {.name = "strict", .value = "", .help = "warnings count as errors"}},
+                   .examples = {{"rocca validate", "the cluster around the working directory"},
+                                {"rocca validate blue -o yaml", "what rocca makes of it"},
+                                {"rocca validate --strict -o json", "for a pipeline"}},
+                   .run = run_validate});
+  verbs.push_back(
+      {.name = "explain",
+       .group = "From nothing to a spec that is right",
+       .summary = "tell what a key or a problem means",
+       .arguments = {{.name = "FIELD|ERROR",
+                      .help = "a key (machine.memory) or the code of a problem (slot-clash)"}},
+       .examples = {{"rocca explain nodes", "the keys of a node"},
+                    {"rocca explain even-control-planes", "why two are worse than one"}},
+       .run = run_explain});
+  verbs.push_back({.name = "schema",
+                   .group = "From nothing to a spec that is right",
+                   .summary = "print the JSON Schema of cluster.yaml",
+                   .description =
+                       "JSON Schema 2020-12, made from the table that parses the file; text "
+                       "and json are the same.",
+                   .flags = {output_flag()},
+                   .examples = {{"rocca schema > cluster.schema.json", "for an editor"}},
+                   .run = run_schema});
   verbs.push_back(
       {.name = "doctor",
        .group = "From nothing to a cluster",

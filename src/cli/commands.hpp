@@ -8,8 +8,12 @@ class Invocation;
 // One function per verb, each in the file of its name. The table that names them is catalog.cpp.
 int run_completion(Context& context, const Invocation& invocation);
 int run_doctor(Context& context, const Invocation& invocation);
+int run_explain(Context& context, const Invocation& invocation);
 int run_help(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);
+int run_new(Context& context, const Invocation& invocation);
+int run_schema(Context& context, const Invocation& invocation);
+int run_validate(Context& context, const Invocation& invocation);
 int run_version(Context& context, const Invocation& invocation);
 
 }  // namespace rocca::cli

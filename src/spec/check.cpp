@@ -25,16 +25,6 @@ bool is_secret(const FieldNode& field) {
   return key != nullptr && key->field->is(Choice);
 }
 
-// A key that nobody knows may still hold what its name says: it must not come up in the line that
-// is shown.
-bool sounds_secret(std::string_view key) {
-  const std::string lower = to_lower(key);
-  constexpr std::array words = {"token",  "password", "passwd",    "secret",
-                                "apikey", "authkey",  "privatekey"};
-  return std::any_of(words.begin(), words.end(),
-                     [&](const char* word) { return lower.find(word) != std::string::npos; });
-}
-
 std::string secret_hint(const std::string& path) {
   const std::string key = path.starts_with("spec.") ? path.substr(5) : path;
   return fmt::format("store it with `rocca secrets set {}` and write {{ secret: {} }} here", key,
@@ -98,7 +88,7 @@ class Cleaner {
 
  private:
   void unknown(const Member& member, const FieldNode& node, const std::string& path) {
-    if (sounds_secret(member.key)) mask_deep(*member.value, findings_);
+    if (sounds_secret(member.key) || is_secret(node)) mask_deep(*member.value, findings_);
     const auto known = node.key_names();
     const std::string section =
         path.empty() ? std::string("at the top of the file") : fmt::format("in {}", path);
@@ -160,8 +150,8 @@ class Cleaner {
 
   TreePtr one(const TreePtr& tree, const FieldNode& node, const std::string& path) {
     const Field& field = *node.field;
-    if (is_secret(node) && tree->is_scalar()) {
-      findings_.mask(*tree);
+    if (is_secret(node) && !tree->is_map()) {
+      mask_deep(*tree, findings_);
       findings_.add("secret-in-clear", tree->where,
                     fmt::format("{} wants a reference, and a value is written here", path),
                     secret_hint(path));
@@ -274,6 +264,16 @@ void check_choices(const Tree& tree, const FieldNode& node, const std::string& p
 }
 
 }  // namespace
+
+// A key that nobody knows may still hold what its name says: it must not come up in the line that
+// is shown.
+bool sounds_secret(std::string_view key) {
+  const std::string lower = to_lower(key);
+  constexpr std::array words = {"token",  "password", "passwd",    "secret",
+                                "apikey", "authkey",  "privatekey"};
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* word) { return lower.find(word) != std::string::npos; });
+}
 
 bool looks_like_secret(std::string_view text) {
   constexpr std::array beginnings = {"AGE-SECRET-KEY-", "-----BEGIN ", "tskey-",      "ghp_",

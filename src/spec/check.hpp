@@ -23,6 +23,10 @@ TreePtr complete(const TreePtr& tree, const FieldNode& field, const std::string&
 /// Adds the table's defaults to a tree, in the table's order of keys.
 TreePtr with_defaults(const TreePtr& tree, const FieldNode& field);
 
+/// Does a key's name say that a credential stands behind it? A key that nobody knows may still hold
+/// what its name says, and must not come up in the line that is shown.
+bool sounds_secret(std::string_view key);
+
 /// Does the text look like a credential (an age key, an API token, a PEM block)?
 bool looks_like_secret(std::string_view text);
 

@@ -34,6 +34,26 @@ std::string path_below(const std::string& folder, const std::string& path) {
   return plain.empty() ? "." : plain;
 }
 
+namespace {
+
+// Nothing of a broken file is understood, so what stands behind a word such as `token` on the line
+// that will be shown is masked as a whole.
+void mask_line(std::string_view text, const Where& where, Findings& findings) {
+  std::size_t begin = 0;
+  for (std::uint32_t line = 1; line < where.line && begin != std::string_view::npos; ++line) {
+    begin = text.find('\n', begin);
+    if (begin != std::string_view::npos) ++begin;
+  }
+  if (begin >= text.size()) return;
+  const std::size_t end = std::min(text.find('\n', begin), text.size());
+  const std::string_view line = text.substr(begin, end - begin);
+  if (!sounds_secret(line) && !looks_like_secret(trim(line))) return;
+  const std::size_t colon = line.find(':');
+  findings.mask(where.file, begin + (colon == std::string_view::npos ? 0 : colon + 1), end);
+}
+
+}  // namespace
+
 TreePtr parse_into(std::string_view text, std::uint32_t file, std::string_view code,
                    Findings& findings) {
   const std::string& name = findings.files()[file];
@@ -51,8 +71,7 @@ TreePtr parse_into(std::string_view text, std::uint32_t file, std::string_view c
       *number = static_cast<std::uint32_t>(*value);
       rest.remove_prefix(colon + 1);
     }
-    // The text of a broken file is not understood, so nothing says which part of the line is a
-    // secret.
+    mask_line(text, where, findings);
     findings.add(code, where, std::string(trim(rest)), error.hint());
     return nullptr;
   }

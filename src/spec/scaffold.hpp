@@ -1,0 +1,39 @@
+#pragma once
+
+#include "base/files.hpp"
+
+#include <string>
+#include <vector>
+
+namespace rocca::spec {
+
+/// A file that `new` writes. One that is shared between clusters is left alone where it is already
+/// there.
+struct NewFile {
+  std::string path;
+  std::string content;
+  unsigned mode = 0644;
+  bool shared = false;
+};
+
+struct Scaffold {
+  std::string folder;                   // of the new cluster
+  std::vector<NewFile> files;           // secrets are not among them
+  std::vector<std::string> notes;       // what the user still has to do
+  std::vector<std::string> references;  // secrets that the spec refers to: proxmox.token …
+};
+
+/// The files of a new cluster in `root`/clusters/`name`: a commented spec, .gitignore, .envrc, and
+/// for the whole repository .sops.yaml (for the age recipient given) and the JSON Schema that
+/// editors use.
+Scaffold scaffold(const std::string& root, const std::string& name, const std::string& recipient);
+
+/// The same, made after another cluster: its text with comments, with names, addresses, VM ids and
+/// MAC addresses of its own (the next free block of the subnet, outside of every cluster of
+/// `others`), and copies of the files beside it. Throws Usage where it cannot be told apart from
+/// the other (an address that stands in a base), Conflict when the subnet has no room.
+Scaffold scaffold_from(Files& files, const std::string& root, const std::string& name,
+                       const std::string& from, const std::vector<std::string>& others,
+                       const std::string& recipient);
+
+}  // namespace rocca::spec
