@@ -6,7 +6,7 @@ namespace rocca::cli {
 Catalog catalog() {
   Catalog verbs;
   verbs.push_back({.name = "new",
-                   .group = "From nothing to a spec that is right",
+                   .group = "From nothing to a cluster",
                    .summary = "make the files of a new cluster",
                    .description = "Makes clusters/NAME with a commented cluster.yaml, .gitignore "
                                   "and .envrc, and for the whole "
@@ -24,7 +24,7 @@ Catalog catalog() {
                                 {"rocca new green --from blue", "a second one beside it"}},
                    .run = run_new});
   verbs.push_back({.name = "validate",
-                   .group = "From nothing to a spec that is right",
+                   .group = "From nothing to a cluster",
                    .summary = "find the mistakes in a cluster's files",
                    .description =
                        "Reads the spec with its bases and patches and tells every problem with "
@@ -41,7 +41,7 @@ Catalog catalog() {
                    .run = run_validate});
   verbs.push_back(
       {.name = "explain",
-       .group = "From nothing to a spec that is right",
+       .group = "From nothing to a cluster",
        .summary = "tell what a key or a problem means",
        .arguments = {{.name = "FIELD|ERROR",
                       .help = "a key (machine.memory) or the code of a problem (slot-clash)"}},
@@ -49,7 +49,7 @@ Catalog catalog() {
                     {"rocca explain even-control-planes", "why two are worse than one"}},
        .run = run_explain});
   verbs.push_back({.name = "schema",
-                   .group = "From nothing to a spec that is right",
+                   .group = "From nothing to a cluster",
                    .summary = "print the JSON Schema of cluster.yaml",
                    .description =
                        "JSON Schema 2020-12, made from the table that parses the file; text "
