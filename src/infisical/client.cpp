@@ -144,6 +144,17 @@ Client::Reply Client::ask(const std::string& method, const std::string& path,
   return reply;
 }
 
+std::string Client::project_id(const std::string& slug) {
+  const Reply reply = ask("GET", "/api/v1/projects/slug/" + percent_encode(slug));
+  if (reply.status != 200) fail(reply, fmt::format("to find the project {}", slug));
+  const text::Value answer = text::parse_json(reply.body, "project");
+  const text::Value* project = answer.find("project");
+  const std::string id = text_or(project != nullptr ? *project : answer, "id");
+  if (id.empty())
+    throw Error(Fault::Rejected, fmt::format("{} did not answer like Infisical", access_.host));
+  return id;
+}
+
 std::map<std::string, Secret> Client::secrets(const Place& place) {
   Reply reply = ask("GET", "/api/v4/secrets", query_of(place, "secretPath"));
   if (reply.status != 200) fail(reply, "to list " + place_text(place));

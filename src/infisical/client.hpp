@@ -35,6 +35,8 @@ class Client {
  public:
   Client(net::Transport& transport, const Clock& clock, Access access, std::stop_token stop = {});
 
+  /// The id of the project with this slug.
+  std::string project_id(const std::string& slug);
   /// One whole folder in one answer: name → value.
   std::map<std::string, Secret> secrets(const Place& place);
   std::optional<Secret> find_secret(const Place& place, const std::string& name);
