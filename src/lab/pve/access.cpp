@@ -94,13 +94,12 @@ Access::Access(const Release& release) {
   roles["PVEAdmin"] =
       together({g.vm_admin, g.vm_user, audit_vm, g.sys_admin, g.sys_audit, g.store_admin,
                 g.store_user, g.store_audit, g.sdn_admin, g.sdn_audit, g.sdn_user, g.user_admin,
-                g.pool_admin, g.pool_audit, g.mapping_admin, g.mapping_user, g.mapping_audit});
+                g.pool_admin, g.pool_audit, g.mapping_user, g.mapping_audit});
   roles["PVEAuditor"] =
       together({audit_vm, g.sys_audit, g.store_audit, g.sdn_audit, g.pool_audit, g.mapping_audit});
   roles["PVEDatastoreAdmin"] = together({g.store_admin, g.store_user, g.store_audit});
   roles["PVEDatastoreUser"] = together({g.store_user, g.store_audit});
   roles["PVEMappingAdmin"] = together({g.mapping_admin, g.mapping_user, g.mapping_audit});
-  roles["PVEMappingAuditor"] = together({g.mapping_audit});
   roles["PVEMappingUser"] = together({g.mapping_user, g.mapping_audit});
   roles["PVEPoolAdmin"] = together({g.pool_admin, g.pool_audit});
   roles["PVEPoolUser"] = together({g.pool_audit});
@@ -202,6 +201,11 @@ std::map<std::string, std::map<std::string, bool>> Access::all_permissions(
     auto here = permissions(id, path);
     if (!here.empty()) all.emplace(path, std::move(here));
   }
+  for (const auto& [name, pool] : pools)
+    for (const unsigned vmid : pool.vms) {
+      auto here = permissions(id, fmt::format("/vms/{}", vmid));
+      if (!here.empty()) all.emplace(fmt::format("/vms/{}", vmid), std::move(here));
+    }
   for (const auto& [path, entries] : acl) {
     auto here = permissions(id, path);
     if (!here.empty()) all.emplace(path, std::move(here));

@@ -151,16 +151,14 @@ WebFile fetch_or_fail(Worker& worker, const Order& order) {
 }
 
 /// Throws `failed to verify file: …` for an image that leans on another file or is none.
-void verify_image(const Order& order, const WebFile& file, const std::string& path) {
+void verify_image(Worker& worker, const Order& order, const WebFile& file, const std::string& temporary) {
   if (order.content == "vztmpl") return;
   if (!file.image.backing_file.empty())
-    die(fmt::format("failed to verify file: {}: backing file '{}' not allowed", path,
-                    file.image.backing_file));
-  const bool qcow2 = order.name.ends_with(".qcow2");
-  if (qcow2 && file.image.format != "qcow2")
-    die(fmt::format(
-        "failed to verify file: qemu-img: Could not open '{}': Image is not in qcow2 format",
-        path));
+    die(fmt::format("failed to verify file: backing file not allowed for untrusted image '{}'!", temporary));
+  if (order.name.ends_with(".qcow2") && file.image.format != "qcow2") {
+    worker.log(fmt::format("command '/usr/bin/qemu-img info '--output=json' {} -f qcow2' failed: exit code 1", temporary));
+    die(fmt::format("failed to verify file: qemu-img: Could not open '{}': Image is not in qcow2 format", temporary));
+  }
 }
 
 Routine<void> download(Worker& worker, Order order) {
@@ -213,7 +211,7 @@ Routine<void> download(Worker& worker, Order order) {
     worker.log(fmt::format("decompressing '{0}.tmp_dwnl.{1}' to '{0}.tmp_dcom.{1}'", path,
                            worker.task.upid.pid));
   }
-  verify_image(order, file, path);
+  verify_image(worker, order, file, fmt::format("{}.tmp_dwnl.{}", path, worker.task.upid.pid));
   Volume volume;
   volume.name = order.name;
   volume.content = order.content;

@@ -45,6 +45,8 @@ std::optional<std::string> configid(const std::string& value) {
                   fmt::format("invalid configuration ID '{}'", value));
 }
 std::optional<std::string> pool(const std::string& value) {
+  if (fits(value, "[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+){3,}"))
+    return fmt::format("pool name '{}' nested too deeply (max levels = 3)", value);
   return complain(fits(value, "[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+){0,2}"),
                   fmt::format("pool name '{}' contains invalid characters", value));
 }

@@ -122,7 +122,7 @@ text::Value node_resource(const Datacenter& dc, const Node& node, bool usage) {
                             {"status", string(node.online ? "online" : "offline")},
                             {"level", string("")}});
   if (!usage || !node.online) return row;
-  row.set("cpu", text::Value::floating(0.03125));
+  row.set("cpu", number(0));
   row.set("maxcpu", number(node.cpus));
   row.set("mem", number(static_cast<std::int64_t>(node.memory / 4)));
   row.set("maxmem", number(static_cast<std::int64_t>(node.memory)));
