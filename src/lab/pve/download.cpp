@@ -151,13 +151,19 @@ WebFile fetch_or_fail(Worker& worker, const Order& order) {
 }
 
 /// Throws `failed to verify file: …` for an image that leans on another file or is none.
-void verify_image(Worker& worker, const Order& order, const WebFile& file, const std::string& temporary) {
+void verify_image(Worker& worker, const Order& order, const WebFile& file,
+                  const std::string& temporary) {
   if (order.content == "vztmpl") return;
   if (!file.image.backing_file.empty())
-    die(fmt::format("failed to verify file: backing file not allowed for untrusted image '{}'!", temporary));
+    die(fmt::format("failed to verify file: backing file not allowed for untrusted image '{}'!",
+                    temporary));
   if (order.name.ends_with(".qcow2") && file.image.format != "qcow2") {
-    worker.log(fmt::format("command '/usr/bin/qemu-img info '--output=json' {} -f qcow2' failed: exit code 1", temporary));
-    die(fmt::format("failed to verify file: qemu-img: Could not open '{}': Image is not in qcow2 format", temporary));
+    worker.log(fmt::format(
+        "command '/usr/bin/qemu-img info '--output=json' {} -f qcow2' failed: exit code 1",
+        temporary));
+    die(fmt::format(
+        "failed to verify file: qemu-img: Could not open '{}': Image is not in qcow2 format",
+        temporary));
   }
 }
 

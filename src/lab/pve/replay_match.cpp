@@ -69,7 +69,8 @@ std::string short_json(const text::Value& value) {
 
 namespace {
 
-/// Two tasks begun in one second share a <TIME:n> by chance only: in a UPID the PID's number names all three parts.
+/// Two tasks begun in one second share a <TIME:n> by chance only: in a UPID the PID's number names
+/// all three parts.
 std::string by_process(const std::string& recorded) {
   if (recorded.find("<PSTART:") == std::string::npos) return recorded;
   static const std::regex upid("<PID:([0-9]+)>(:|%3A)<PSTART:[0-9]+>(:|%3A)<TIME:[0-9]+>");
@@ -161,7 +162,8 @@ void Matcher::expect_value(const std::string& where, const text::Value& recorded
     if (!actual.is_string())
       return complain(
           fmt::format("{}: recorded \"{}\", the lab says {}", where, *words, short_json(actual)));
-    if (where.ends_with(".content")) return expect_text(where, sorted_list(*words), sorted_list(actual.text()));
+    if (where.ends_with(".content"))
+      return expect_text(where, sorted_list(*words), sorted_list(actual.text()));
     return expect_text(where, *words, actual.text());
   }
   if (recorded.is_map()) {

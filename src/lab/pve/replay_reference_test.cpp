@@ -65,7 +65,10 @@ bool is_foreign(const std::string& line) {
       "Reusing ",
       "kvm: ",
       "qemu-img: ",
-      "Proxy request", "<TIMESTAMP> (", "<TIMESTAMP> ERROR", "GnuTLS: ",
+      "Proxy request",
+      "<TIMESTAMP> (",
+      "<TIMESTAMP> ERROR",
+      "GnuTLS: ",
       "  ",
       "Starting vTPM",
       "Successfully ",
@@ -108,7 +111,8 @@ class Scenario {
           (step.find("name") == nullptr ? text_of(step, "out_of_band") : text_of(step, "name"));
       while (results.contains(name)) name += "'";
       Matcher matcher{bindings_};
-      if (name.find("statistics") != std::string::npos) lab_.world.run_for(12s);  // the recorder waited for a round
+      if (name.find("statistics") != std::string::npos)
+        lab_.world.run_for(12s);  // the recorder waited for a round
       try {
         if (step.find("request") != nullptr)
           request(step, i, matcher, name);
