@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "cli/invocation.hpp"
+#include "spec/locate.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -16,7 +17,7 @@ namespace rocca::cli {
 
 namespace {
 
-constexpr std::string_view spec_name = "cluster.yaml";
+constexpr std::string_view spec_name = spec::spec_file_name;
 
 bool is_file(Context& context, const std::string& path) {
   const auto status = context.files.status(path);
@@ -117,6 +118,13 @@ std::string cluster_file(Context& context, const std::optional<std::string>& giv
           if (!there || !there->folder) return std::nullopt;
           std::string file = below(below(clusters, *given), spec_name);
           if (is_file(context, file)) return file;
+          // The folder may lie deeper: clusters/blue/proxmox/cluster.yaml.
+          const auto deeper = spec::find_specs(context.files, below(clusters, *given));
+          if (deeper.size() == 1) return deeper.front();
+          if (deeper.size() > 1)
+            throw Error(Fault::Usage,
+                        fmt::format("`{}` may be {}", *given, enumerate(deeper, "or")))
+                .hint("name the file");
           for (std::string& name : context.files.list(clusters)) names.push_back(std::move(name));
           return std::nullopt;
         });

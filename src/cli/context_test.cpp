@@ -112,6 +112,15 @@ TEST(ClusterFile, IsFoundByNameFolderFileOrAroundUs) {
   EXPECT_EQ(cluster_file(bench.context, std::nullopt), "/home/me/fleet/clusters/blue/cluster.yaml");
 }
 
+TEST(ClusterFile, MayLieDeeperUnderItsName) {
+  Bench bench;
+  bench.add("/home/me/fleet/clusters/blue/proxmox/cluster.yaml");
+  EXPECT_EQ(cluster_file(bench.context, "blue"),
+            "/home/me/fleet/clusters/blue/proxmox/cluster.yaml");
+  bench.add("/home/me/fleet/clusters/blue/metal/cluster.yaml");
+  EXPECT_EQ(fault_of([&] { cluster_file(bench.context, "blue"); }), Fault::Usage);
+}
+
 TEST(ClusterFile, AbsenceNamesTheNearestAndWhereItLooked) {
   Bench bench;
   bench.add("/home/me/fleet/clusters/blue/cluster.yaml");

@@ -123,8 +123,12 @@ void validate_versions(const Look& look) {
   }
   const auto& kubernetes = spec.kubernetes.version;
   if (line != nullptr && kubernetes.written()) {
-    const bool fits = kubernetes->major() == 1 && kubernetes->minor() >= line->first_kubernetes &&
-                      kubernetes->minor() <= line->last_kubernetes;
+    // Talos's own upper bound is 1.N.99, not included.
+    const bool new_one =
+        kubernetes->minor() > line->last_kubernetes ||
+        (kubernetes->minor() == line->last_kubernetes && kubernetes->patch() >= 99);
+    const bool fits =
+        kubernetes->major() == 1 && kubernetes->minor() >= line->first_kubernetes && !new_one;
     if (!fits)
       look.findings.add("kubernetes-unsupported", kubernetes.where,
                         fmt::format("Kubernetes {} is too {} for Talos {}", to_string(*kubernetes),
