@@ -1,0 +1,258 @@
+#include "doctor/probe.hpp"
+
+#include "base/strings.hpp"
+#include "text/value.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::doctor {
+
+namespace {
+
+constexpr auto ask_again = std::chrono::seconds{2};
+constexpr const char* mark_family = "rocca";
+
+class Run {
+ public:
+  Run(proxmox::Client& client, const Clock& clock, Entropy& entropy, const ProbePlan& plan,
+      const Pause& pause, const std::function<void(const ProbeStep&)>& told)
+      : client_(client),
+        clock_(clock),
+        plan_(plan),
+        pause_(pause),
+        told_(told),
+        uuid_(Uuid::v4(entropy)) {}
+
+  Probe run() {
+    const std::string image = plan_.image_url.substr(plan_.image_url.rfind('/') + 1);
+    volume_ = fmt::format("{}:import/rocca-probe-{}", plan_.image_storage, image);
+    const bool made = step("download", [&] { return download(image); }) &&
+                      step("create", [&] { return create(); }) &&
+                      step("read back", [&] { return read_back(); }) &&
+                      step("start", [&] { return start(); });
+    if (made) step("boot", [&] { return boot(); });
+    clean_up();
+    return std::move(result_);
+  }
+
+ private:
+  bool step(const std::string& name, const std::function<std::string()>& body) {
+    const Tick start = clock_.tick();
+    ProbeStep step;
+    step.name = name;
+    try {
+      step.text = body();
+      step.ok = true;
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) {
+        clean_up();
+        throw;
+      }
+      step.text = error.message();
+      if (!error.hint().empty()) step.text += "\n" + error.hint();
+    }
+    step.took = clock_.tick() - start;
+    if (told_) told_(step);
+    result_.steps.push_back(step);
+    return step.ok;
+  }
+
+  void wait_for(const proxmox::Upid& upid, std::string_view doing) {
+    const Tick deadline = clock_.tick() + plan_.task_wait;
+    for (;;) {
+      const auto task = client_.find_task(upid);
+      if (task && !task->running) {
+        if (const auto failure = task->failure()) throw failure->error(doing);
+        return;
+      }
+      if (clock_.tick() >= deadline)
+        throw Error(Fault::Timeout, fmt::format("{}: the task {} did not end in {}", doing,
+                                                upid.type, to_rough_string(plan_.task_wait)))
+            .hint("its log is in Proxmox under Tasks of " + upid.node);
+      pause_(ask_again);
+    }
+  }
+
+  std::optional<proxmox::Volume> find_image() {
+    for (const proxmox::Volume& volume : client_.volumes(plan_.host, plan_.image_storage, "import"))
+      if (volume.id == volume_) return volume;
+    return std::nullopt;
+  }
+
+  std::string download(const std::string& image) {
+    if (find_image()) return "the image is there already";
+    proxmox::Download download;
+    download.storage = plan_.image_storage;
+    download.filename = "rocca-probe-" + image;
+    download.url = plan_.image_url;
+    downloaded_ = true;
+    wait_for(client_.start_download(plan_.host, download), "downloading the image");
+    const auto volume = find_image();
+    if (!volume) throw Error(Fault::NotFound, "the download ended and its file is not listed");
+    return fmt::format("{} MiB", volume->size.count() >> 20);
+  }
+
+  std::string create() {
+    vmid_ = client_.next_free_vmid();
+    proxmox::VmCreate vm;
+    vm.vmid = vmid_;
+    vm.name = fmt::format("rocca-probe-{}", vmid_);
+    vm.pool = plan_.pool;
+    vm.description = "made by `rocca doctor --probe`; may be deleted";
+    vm.cores = 1;
+    vm.memory_mib = 2048;
+    vm.on_boot = false;
+    vm.smbios = proxmox::Smbios{uuid_, "", "", "", "", fmt::format("probe/{}", vmid_), mark_family};
+    vm.efi_disk = proxmox::EfiDisk{plan_.disk_storage, false};
+    proxmox::Drive system;
+    system.storage = plan_.disk_storage;
+    system.import_from = volume_;
+    proxmox::Drive cloud_init;
+    cloud_init.storage = plan_.disk_storage;
+    cloud_init.cloud_init = true;
+    vm.drives = {{"scsi0", system}, {"ide2", cloud_init}};
+    proxmox::Nic nic;
+    nic.bridge = plan_.bridge;
+    vm.nics = {nic};
+    vm.ip_configs = {{plan_.address.empty() ? "dhcp" : plan_.address, plan_.gateway, "", ""}};
+    vm.boot_order = {"scsi0"};
+    auto answer = client_.start_create(plan_.host, vm);
+    if (const auto* taken = std::get_if<proxmox::VmidTaken>(&answer))
+      throw Error(Fault::Conflict,
+                  fmt::format("VM id {} was taken while we asked for it: {}", vmid_, taken->text))
+          .hint("run it again");
+    created_ = true;
+    wait_for(std::get<proxmox::Upid>(answer), "creating the VM");
+    return fmt::format("VM {} on {}, disk imported", vmid_, plan_.host);
+  }
+
+  std::string read_back() {
+    const auto config = client_.find_config(plan_.host, vmid_);
+    if (!config)
+      throw Error(Fault::NotFound, fmt::format("VM {} is not there after its creation", vmid_));
+    if (!is_ours(*config))
+      throw Error(Fault::Conflict, fmt::format("VM {} does not carry the mark we gave it", vmid_));
+    return "the mark and the UUID are there";
+  }
+
+  std::string start() {
+    wait_for(client_.start_vm(plan_.host, vmid_), "starting the VM");
+    return "running";
+  }
+
+  /// As far as it answers: a guest agent with an address, or at least bytes on the network and the
+  /// disk.
+  std::string boot() {
+    const Tick deadline = clock_.tick() + plan_.boot_wait;
+    for (;;) {
+      const auto status = client_.find_status(plan_.host, vmid_);
+      if (!status || status->status != "running")
+        throw Error(Fault::Rejected, "the VM does not run any more");
+      if (client_.find_agent_interfaces(plan_.host, vmid_)) return "the guest agent answers";
+      const bool alive = status->disk_read > (16u << 20) && status->net_out > 0;
+      if (alive)
+        return fmt::format("it reads its disk ({} MiB) and speaks on the network",
+                           status->disk_read >> 20);
+      if (clock_.tick() >= deadline)
+        throw Error(
+            Fault::Timeout,
+            fmt::format("no sign of life in {}: {} MiB read from the disk, {} bytes sent",
+                        to_rough_string(plan_.boot_wait), status->disk_read >> 20, status->net_out))
+            .hint(
+                "look at its console in Proxmox; CPU type (host or x86-64-v2-AES) and firmware are "
+                "the usual causes");
+      pause_(ask_again);
+    }
+  }
+
+  bool is_ours(const proxmox::VmConfig& config) const {
+    return config.uuid() == uuid_ && config.smbios("family") == mark_family;
+  }
+
+  void clean_up() {
+    if (cleaned_) return;
+    cleaned_ = true;
+    bool clean = true;
+    if (created_)
+      clean = step("destroy", [&]() -> std::string {
+        const auto config = client_.find_config(plan_.host, vmid_);
+        if (!config) return "the VM is gone already";
+        // Proof before destruction, also here: an id alone proves nothing.
+        if (!is_ours(*config))
+          throw Error(Fault::Refused, fmt::format("VM {} is not ours; it is left alone", vmid_));
+        wait_for(client_.start_stop(plan_.host, vmid_), "stopping the VM");
+        wait_for(client_.start_destroy(plan_.host, vmid_, true), "destroying the VM");
+        return fmt::format("VM {} is gone", vmid_);
+      });
+    if (downloaded_)
+      clean = step("delete image",
+                   [&]() -> std::string {
+                     if (!find_image()) return "there is none";
+                     if (const auto upid = client_.start_delete_volume(plan_.host, volume_))
+                       wait_for(*upid, "deleting the image");
+                     return "deleted";
+                   }) &&
+              clean;
+    result_.clean = clean;
+  }
+
+  proxmox::Client& client_;
+  const Clock& clock_;
+  const ProbePlan& plan_;
+  const Pause& pause_;
+  const std::function<void(const ProbeStep&)>& told_;
+  Uuid uuid_;
+  std::string volume_;
+  proxmox::Vmid vmid_ = 0;
+  bool created_ = false, downloaded_ = false, cleaned_ = false;
+  Probe result_;
+};
+
+}  // namespace
+
+bool Probe::ok() const {
+  return clean &&
+         std::all_of(steps.begin(), steps.end(), [](const ProbeStep& step) { return step.ok; });
+}
+
+Probe probe(proxmox::Client& client, const Clock& clock, Entropy& entropy, const ProbePlan& plan,
+            const Pause& pause, const std::function<void(const ProbeStep&)>& told) {
+  return Run{client, clock, entropy, plan, pause, told}.run();
+}
+
+std::string render_text(const Probe& probe) {
+  std::string text;
+  for (const ProbeStep& step : probe.steps)
+    text += fmt::format("{}  {:<13} {:>7}  {}\n", step.ok ? "ok  " : "BAD ", step.name,
+                        to_rough_string(step.took),
+                        replace_all(step.text, "\n", "\n                              "));
+  text +=
+      probe.ok() ? "\na VM can be made, started and destroyed here\n"
+      : probe.clean
+          ? "\nthe probe failed; nothing of it is left\n"
+          : "\nthe probe failed and could not take everything away again: see the steps above\n";
+  return text;
+}
+
+text::Value to_value(const Probe& probe) {
+  text::Value root = text::Value::map();
+  root.set("ok", text::Value::boolean(probe.ok()));
+  root.set("clean", text::Value::boolean(probe.clean));
+  text::Value steps = text::Value::list();
+  for (const ProbeStep& step : probe.steps) {
+    text::Value row = text::Value::map();
+    row.set("name", text::Value::string(step.name));
+    row.set("ok", text::Value::boolean(step.ok));
+    row.set("milliseconds",
+            text::Value::integer(
+                std::chrono::duration_cast<std::chrono::milliseconds>(step.took).count()));
+    row.set("text", text::Value::string(step.text));
+    steps.append(std::move(row));
+  }
+  root.set("steps", std::move(steps));
+  return root;
+}
+
+}  // namespace rocca::doctor
