@@ -120,6 +120,49 @@ Catalog catalog() {
              "before there is a spec"}},
        .run = run_doctor});
   verbs.push_back(
+      {.name = "lab",
+       .group = "Try it without hardware",
+       .summary = "open a simulated data centre on this machine",
+       .description =
+           "Plays a Proxmox VE with its hosts, storages, users and tasks on addresses of "
+           "127.0.0.0/8, "
+           "and a proxy through which every simulated name and address is reached, so that a spec, "
+           "rocca itself and other clients run against it unchanged. Prints what a client needs. "
+           "Nothing outside is touched; Ctrl-C ends it and all that was in it.",
+       .flags = {{.name = "pve",
+                  .kind = FlagKind::Choice,
+                  .value = "VERSION",
+                  .choices = {"8.4", "9"},
+                  .fallback = "9",
+                  .help = "which Proxmox VE is played"},
+                 {.name = "hosts",
+                  .kind = FlagKind::Text,
+                  .value = "HOSTS",
+                  .fallback = "1",
+                  .help = "how many hosts, or their names with commas"},
+                 {.name = "seed",
+                  .kind = FlagKind::Number,
+                  .value = "N",
+                  .fallback = "1",
+                  .help = "what chance is made of"},
+                 {.name = "faults",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "what goes wrong, and when (YAML)"},
+                 {.name = "speed",
+                  .kind = FlagKind::Text,
+                  .value = "FACTOR",
+                  .fallback = "1",
+                  .help = "how much faster than the real clock it runs"},
+                 {.name = "proxy-port",
+                  .kind = FlagKind::Number,
+                  .value = "PORT",
+                  .help = "port of the proxy; by default any free one"},
+                 output_flag()},
+       .examples = {{"rocca lab", "one host"},
+                    {"rocca lab --hosts 3 --pve 8.4 --speed 20", "three older ones, in a hurry"}},
+       .run = run_lab});
+  verbs.push_back(
       {.name = "version",
        .group = "About rocca",
        .summary = "show which rocca this is",

@@ -10,6 +10,7 @@ int run_completion(Context& context, const Invocation& invocation);
 int run_doctor(Context& context, const Invocation& invocation);
 int run_explain(Context& context, const Invocation& invocation);
 int run_help(Context& context, const Invocation& invocation);
+int run_lab(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);
 int run_new(Context& context, const Invocation& invocation);
 int run_schema(Context& context, const Invocation& invocation);

@@ -102,14 +102,7 @@ Node& Datacenter::add_node(std::string name, std::string address) {
   const auto id = static_cast<unsigned>(nodes_.size() + 1);
   auto node = std::make_unique<Node>(*this, name, address, id);
   const std::string full = domain_.empty() ? name : name + "." + domain_;
-  Authority::Subject subject;
-  subject.common_name = name;
-  subject.names = {"127.0.0.1", "::1", "localhost", address, name};
-  if (!domain_.empty()) subject.names.push_back(full);
-  subject.before = {{"OU", "PVE Cluster Node"}, {"O", "Proxmox Virtual Environment"}};
-  node->identity = authority.issue(subject, world.now());
-  if (const auto der = first_certificate_der(node->identity.certificate_pem))
-    node->fingerprint = net::Fingerprint::of_der(*der);
+  sign(*node, {});
   world.network().set_name(name, address);
   world.network().set_name(full, address);
   net::ServerTls tls;
@@ -124,6 +117,28 @@ Node& Datacenter::add_node(std::string name, std::string address) {
        }});
   nodes_.emplace(std::move(name), std::move(node));
   return added;
+}
+
+void Datacenter::sign(Node& node, const std::vector<std::string>& more) {
+  Authority::Subject subject;
+  subject.common_name = node.name;
+  subject.names = {"127.0.0.1", "::1", "localhost", node.address, node.name};
+  if (!domain_.empty()) subject.names.push_back(node.name + "." + domain_);
+  subject.names.insert(subject.names.end(), more.begin(), more.end());
+  subject.before = {{"OU", "PVE Cluster Node"}, {"O", "Proxmox Virtual Environment"}};
+  node.identity = authority.issue(subject, world.now());
+  if (const auto der = first_certificate_der(node.identity.certificate_pem))
+    node.fingerprint = net::Fingerprint::of_der(*der);
+}
+
+void Datacenter::add_certificate_name(const std::string& name, const std::string& more) {
+  Node* node = find_node(name);
+  if (node == nullptr) throw Error(Fault::NotFound, fmt::format("the lab has no host '{}'", name));
+  sign(*node, {more});
+  net::ServerTls tls;
+  tls.identity = node->identity;
+  tls.offer_http2 = false;
+  world.network().replace_tls(node->service_, tls);
 }
 
 Node* Datacenter::find_node(std::string_view name) {

@@ -134,6 +134,15 @@ struct TaskFault {
   bool after_the_work = false;
 };
 
+/// What a fault script does to a request at a host's door.
+struct RequestFault {
+  Duration delay{};
+  int status = 0;  // answered instead of the handler
+  std::string reason;
+  bool cut = false;   // the connection ends before anything is done
+  bool lose = false;  // it is done, and the answer is lost
+};
+
 /// The process a handler or a task runs in: what it may wait for. Every wait of a task can be
 /// interrupted.
 class Process {
@@ -313,6 +322,8 @@ class Datacenter {
 
   /// Adds a host and opens its port 8006 at this address, under NAME and NAME.domain.
   Node& add_node(std::string name, std::string address);
+  /// Another name in a host's certificate (pve.home), as an administrator would have it signed.
+  void add_certificate_name(const std::string& node, const std::string& name);
   Node* find_node(std::string_view name);
   const std::map<std::string, std::unique_ptr<Node>>& nodes() const noexcept { return nodes_; }
   /// Takes a host down or brings it back; its services, tasks and VMs go with it.
@@ -338,6 +349,9 @@ class Datacenter {
   /// Called when a VM's process starts or ends, so that what runs inside (Talos) can begin or stop.
   std::function<void(Vm& vm, bool running)> on_power;
 
+  /// Asked for every request before anything is done.
+  std::function<std::optional<RequestFault>(const Node& node, const net::Incoming& request)>
+      request_fault;
   /// Asked for every task as it begins.
   std::function<std::optional<TaskFault>(const Node& node, const Task& task)> task_fault;
 
@@ -346,6 +360,7 @@ class Datacenter {
  private:
   friend class Node;
   void broadcast();
+  void sign(Node& node, const std::vector<std::string>& more);
 
   std::string domain_;
   std::string ticket_key_;

@@ -533,7 +533,47 @@ std::string signature(Datacenter& dc, std::string_view text) {
   return to_base64({reinterpret_cast<const char*>(out.data()), size});
 }
 
+/// Lets the work be done and then loses the answer.
+class LosingResponder final : public net::Responder {
+ public:
+  explicit LosingResponder(std::shared_ptr<net::Responder> inner) : inner_(std::move(inner)) {}
+  void answer(int, std::string, net::Headers, std::string, net::Headers) override { inner_->cut(); }
+  void begin(int, std::string, net::Headers) override { inner_->cut(); }
+  void write(std::string) override {}
+  void finish(net::Headers) override {}
+  void cut() override { inner_->cut(); }
+  void tunnel(std::string, unsigned) override { inner_->cut(); }
+  bool gone() const override { return inner_->gone(); }
+  void on_gone(std::function<void()> then) override { inner_->on_gone(std::move(then)); }
+
+ private:
+  std::shared_ptr<net::Responder> inner_;
+};
+
+Routine<void> serve_with_fault(Datacenter& dc, Node& node, Request request, RequestFault fault) {
+  dc.world.note(fmt::format("fault: {} {}", request.incoming.method, request.incoming.target));
+  if (fault.delay.count() > 0) co_await dc.world.sleep(fault.delay);
+  if (fault.cut) {
+    request.responder->cut();
+    co_return;
+  }
+  if (fault.status != 0) {
+    answer_empty(dc, *request.responder, fault.status,
+                 fault.reason.empty() ? "Connection timed out" : fault.reason);
+    co_return;
+  }
+  if (fault.lose) request.responder = std::make_shared<LosingResponder>(request.responder);
+  co_await serve_request(dc, node, std::move(request));
+}
+
 }  // namespace
+
+Routine<void> act(Datacenter& dc, Node& node, Caller caller, std::string verb, std::string path,
+                  RawParameters raw) {
+  const std::vector<std::string> segments = split(path, '/');
+  co_await process(dc, node, std::move(caller), std::move(verb), segments, std::move(raw),
+                   std::nullopt);
+}
 
 void serve(Datacenter& dc, Node& node, net::Incoming request,
            std::shared_ptr<net::Responder> responder) {
@@ -545,6 +585,12 @@ void serve(Datacenter& dc, Node& node, net::Incoming request,
                       headers, "");
     return;
   }
+  if (dc.request_fault)
+    if (const auto fault = dc.request_fault(node, request)) {
+      Request faulty{std::move(request), std::move(responder), "json"};
+      dc.world.spawn(serve_with_fault(dc, node, std::move(faulty), *fault));
+      return;
+    }
   dc.world.spawn(
       serve_request(dc, node, Request{std::move(request), std::move(responder), "json"}));
 }

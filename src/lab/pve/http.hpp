@@ -14,6 +14,11 @@ namespace rocca::lab::pve {
 void serve(Datacenter& dc, Node& node, net::Incoming request,
            std::shared_ptr<net::Responder> responder);
 
+/// The same call without a connection, by somebody who sits at the host: all checks from the route
+/// on. What comes of it is in the task log and in the state, as it is for everybody else.
+Routine<void> act(Datacenter& dc, Node& node, Caller caller, std::string verb, std::string path,
+                  RawParameters raw);
+
 /// A ticket and its CSRF token, as POST /access/ticket hands them out and the cookie brings them
 /// back.
 struct Ticket {

@@ -1,0 +1,123 @@
+#include "base/error.hpp"
+#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+#include "lab/faults.hpp"
+#include "lab/home.hpp"
+#include "lab/sockets.hpp"
+#include "text/value.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <ostream>
+
+namespace rocca::cli {
+
+namespace {
+
+/// From here on SIGINT and SIGTERM wait for whoever asks; threads made later inherit that.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+  void wait() const {
+    int number = 0;
+    sigwait(&set_, &number);
+  }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+};
+
+double parse_speed(const std::string& text) {
+  std::size_t used = 0;
+  double speed = 0;
+  try {
+    speed = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || !(speed > 0) || speed > 100'000)
+    throw Error(Fault::Usage, fmt::format("'{}' is no speed", text))
+        .hint("a number above 0: 1 is real time, 60 makes a minute of the lab a second");
+  return speed;
+}
+
+text::Value describe(lab::Home& home, lab::Sockets& sockets) {
+  using text::Value;
+  Value hosts = Value::list();
+  for (const auto& [name, node] : home.dc.nodes()) {
+    Value host = Value::map();
+    host.set("name", Value::string(name));
+    host.set("address", Value::string(node->address));
+    const auto door = sockets.find(node->address, 8006);
+    host.set("listens", Value::string(door ? fmt::format("https://{}:{}", door->address, door->port)
+                                           : "nowhere"));
+    host.set("fingerprint", Value::string(to_string(node->fingerprint)));
+    hosts.append(std::move(host));
+  }
+  Value data = Value::map();
+  data.set("endpoint", Value::string(home.endpoint()));
+  data.set("fingerprint", Value::string(to_string(home.first().fingerprint)));
+  data.set("token", Value::string(home.token));
+  data.set("rootToken", Value::string(home.root_token));
+  data.set("proxy", Value::string(sockets.proxy()));
+  data.set("authority", Value::string(home.dc.authority.certificate_pem()));
+  data.set("hosts", hosts);
+  return data;
+}
+
+std::string for_people(const text::Value& data, const lab::Home& home) {
+  const auto at = [&](std::string_view key) { return data.find(key)->text(); };
+  std::string text = fmt::format("Proxmox VE {} in a box, seed {}\n\n", home.dc.release.release,
+                                 home.world.seed());
+  for (const text::Value& host : data.find("hosts")->items())
+    text += fmt::format("{:<12} {:<12} {}\n", host.find("name")->text(),
+                        host.find("address")->text(), host.find("listens")->text());
+  text += fmt::format(
+      "\nendpoint     {}\nfingerprint  {}\ntoken        {}\n\nFor every client that is to see the "
+      "simulated names and addresses:\n\n"
+      "export HTTPS_PROXY={}\nexport ROCCA_PROXMOX_TOKEN='{}'\n\nEverything in it is simulated and "
+      "gone when it stops: Ctrl-C.\n",
+      at("endpoint"), at("fingerprint"), at("token"), at("proxy"), at("token"));
+  return text;
+}
+
+}  // namespace
+
+int run_lab(Context& context, const Invocation& invocation) {
+  lab::Home::Options options;
+  options.release = lab::pve::Release::parse(invocation.get("pve"));
+  options.hosts = lab::parse_hosts(invocation.get("hosts"));
+  options.seed = static_cast<std::uint64_t>(invocation.number("seed").value_or(1));
+  options.start = context.clock.now();
+  lab::Sockets::Options sockets_options;
+  sockets_options.speed = parse_speed(invocation.get("speed"));
+  sockets_options.proxy_port = static_cast<unsigned>(invocation.number("proxy-port").value_or(0));
+  lab::Faults faults;
+  if (const auto file = invocation.find("faults"))
+    faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
+
+  const SignalsHeld signals;
+  lab::Home home{options};
+  faults.arm(home.dc);
+  lab::Sockets sockets{home.world, context.clock, sockets_options};
+  const text::Value data = describe(home, sockets);
+  print(context, invocation, data, for_people(data, home));
+  context.out.flush();
+  signals.wait();
+  sockets.stop();
+  return 0;
+}
+
+}  // namespace rocca::cli

@@ -1,0 +1,276 @@
+#include "lab/faults.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "base/units.hpp"
+#include "lab/pve/datacenter.hpp"
+#include "lab/pve/http.hpp"
+#include "text/yaml.hpp"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace rocca::lab {
+
+class Faults::Reader {
+ public:
+  explicit Reader(std::string_view name) : name_(name) {}
+
+  [[noreturn]] void refuse(const text::Value& at, const std::string& problem) const {
+    throw Error(Fault::Usage,
+                fmt::format("{}:{}:{}: {}", name_, at.place().line, at.place().column, problem));
+  }
+
+  std::string word(const text::Value& value) const {
+    if (!value.is_scalar() || value.is_null()) refuse(value, "a word or number is expected");
+    return value.text();
+  }
+
+  unsigned count(const text::Value& value) const {
+    const auto number = value.as_uint();
+    if (!number || *number > 1'000'000) refuse(value, "a small whole number is expected");
+    return static_cast<unsigned>(*number);
+  }
+
+  bool flag(const text::Value& value) const {
+    const auto given = value.as_bool();
+    if (!given) refuse(value, "true or false is expected");
+    return *given;
+  }
+
+  Duration duration(const text::Value& value) const {
+    const auto given = parse_duration(word(value));
+    if (!given) refuse(value, "a duration such as 30s or 5m is expected");
+    return *given;
+  }
+
+  /// The scalar fields of `where`, each of which must be one of `known`.
+  std::map<std::string, std::string> fields(const text::Value& where,
+                                            const std::vector<std::string>& known) const {
+    if (!where.is_map()) refuse(where, "a map is expected");
+    std::map<std::string, std::string> all;
+    for (const text::Entry& entry : where.entries()) {
+      if (std::find(known.begin(), known.end(), entry.key) == known.end())
+        refuse(entry.value, fmt::format("'{}' is not one of {}", entry.key, join(known, ", ")));
+      all[entry.key] = word(entry.value);
+    }
+    return all;
+  }
+
+  bool limit(const text::Entry& entry, Limits& limits) const {
+    if (entry.key == "skip")
+      limits.skip = count(entry.value);
+    else if (entry.key == "times")
+      limits.times = count(entry.value);
+    else if (entry.key == "chance")
+      limits.chance = count(entry.value);
+    else
+      return false;
+    return true;
+  }
+
+ private:
+  std::string_view name_;
+};
+
+Faults Faults::parse(std::string_view yaml, std::string_view name) {
+  const Reader reader{name};
+  const text::Value root = text::parse_yaml(yaml, name);
+  Faults faults;
+  if (root.is_null()) return faults;
+  if (!root.is_list()) reader.refuse(root, "a list of faults is expected");
+  static const std::vector<std::string> actions{"down", "up",     "fill",   "free",  "quorum",
+                                                "lock", "unlock", "change", "create"};
+  for (const text::Value& rule : root.items()) {
+    if (!rule.is_map())
+      reader.refuse(rule, "a fault is a map that begins with request, task or at");
+    if (const text::Value* request = rule.find("request")) {
+      RequestRule one;
+      auto where = reader.fields(*request, {"host", "method", "path"});
+      one.host = where["host"];
+      one.method = where["method"];
+      one.path = where["path"];
+      for (const text::Entry& entry : rule.entries()) {
+        if (entry.key == "request" || reader.limit(entry, one.limits)) continue;
+        if (entry.key == "delay")
+          one.delay = reader.duration(entry.value);
+        else if (entry.key == "answer")
+          one.status = static_cast<int>(reader.count(entry.value));
+        else if (entry.key == "reason")
+          one.reason = reader.word(entry.value);
+        else if (entry.key == "cut")
+          one.cut = reader.flag(entry.value);
+        else if (entry.key == "lose")
+          one.lose = reader.flag(entry.value);
+        else
+          reader.refuse(entry.value, fmt::format("a request cannot have '{}'", entry.key));
+      }
+      if (one.status != 0 && (one.status < 300 || one.status > 599))
+        reader.refuse(rule, "answer is a status from 300 to 599");
+      if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose)
+        reader.refuse(rule, "one of delay, answer, cut or lose is needed");
+      faults.requests_.push_back(one);
+    } else if (const text::Value* task = rule.find("task")) {
+      TaskRule one;
+      auto where = reader.fields(*task, {"type", "id"});
+      one.type = where["type"];
+      one.id = where["id"];
+      for (const text::Entry& entry : rule.entries()) {
+        if (entry.key == "task" || reader.limit(entry, one.limits)) continue;
+        if (entry.key == "hang")
+          one.hang = reader.flag(entry.value);
+        else if (entry.key == "fail")
+          one.fail = reader.word(entry.value);
+        else if (entry.key == "afterwards")
+          one.afterwards = reader.flag(entry.value);
+        else
+          reader.refuse(entry.value, fmt::format("a task cannot have '{}'", entry.key));
+      }
+      if (!one.hang && one.fail.empty()) reader.refuse(rule, "fail or hang is needed");
+      faults.tasks_.push_back(one);
+    } else if (const text::Value* at = rule.find("at")) {
+      std::size_t acts = 0;
+      for (const text::Entry& entry : rule.entries()) {
+        if (entry.key == "at") continue;
+        if (std::find(actions.begin(), actions.end(), entry.key) == actions.end())
+          reader.refuse(entry.value,
+                        fmt::format("'{}' is not one of {}", entry.key, join(actions, ", ")));
+        faults.timed_.push_back({reader.duration(*at), entry.key, entry.value});
+        ++acts;
+      }
+      if (acts == 0) reader.refuse(rule, fmt::format("one of {} is needed", join(actions, ", ")));
+    } else {
+      reader.refuse(rule, "a fault begins with request, task or at");
+    }
+  }
+  return faults;
+}
+
+/// Counts what fits a rule, and says when it strikes.
+class Faults::Counter {
+ public:
+  Counter(Limits limits, SeededEntropy entropy) : limits_(limits), entropy_(std::move(entropy)) {}
+
+  bool strikes() {
+    if (limits_.times != 0 && struck_ >= limits_.times) return false;
+    if (seen_++ < limits_.skip) return false;
+    if (limits_.chance && entropy_.below(1000) >= *limits_.chance) return false;
+    ++struck_;
+    return true;
+  }
+
+ private:
+  Limits limits_;
+  SeededEntropy entropy_;
+  unsigned seen_ = 0;
+  unsigned struck_ = 0;
+};
+
+namespace {
+
+std::string member(const text::Value& value, std::string_view key) {
+  const text::Value* found = value.find(key);
+  return found == nullptr || !found->is_scalar() ? "" : found->text();
+}
+
+unsigned vm_of(const text::Value& value) {
+  return static_cast<unsigned>(
+      parse_uint(value.is_map() ? member(value, "vm") : value.text()).value_or(0));
+}
+
+pve::RawParameters settings(const text::Value& value) {
+  pve::RawParameters raw;
+  if (const text::Value* set = value.find("set"))
+    for (const text::Entry& entry : set->entries())
+      raw[entry.key] = pve::Raw{{entry.value.text()}, false};
+  return raw;
+}
+
+/// Somebody at the GUI: the same call as any other, under their name, in the task log like any
+/// other.
+void by_hand(pve::Datacenter& dc, const text::Value& value, const std::string& host,
+             const std::string& path, pve::RawParameters raw) {
+  pve::Node* node = dc.find_node(host);
+  if (node == nullptr) return;
+  const std::string who = member(value, "by").empty() ? "root@pam" : member(value, "by");
+  // Whoever sits there has the rights; a name the lab does not know yet is made an administrator.
+  if (!dc.access.users.contains(who)) {
+    dc.access.users[who];
+    dc.access.acl["/"][who]["Administrator"] = true;
+  }
+  dc.world.spawn(pve::act(dc, *node, {who, who, false}, "POST", path, std::move(raw)));
+}
+
+void do_timed(pve::Datacenter& dc, const std::string& action, const text::Value& value) {
+  dc.world.note("fault: " + action);
+  if (action == "down" || action == "up") {
+    dc.set_online(value.text(), action == "up");
+  } else if (action == "fill" || action == "free") {
+    if (pve::Storage* storage = dc.find_storage(value.text()))
+      storage->reserved = action == "fill" ? storage->total : 0;
+  } else if (action == "quorum") {
+    dc.quorate = value.as_bool().value_or(true);
+  } else if (action == "lock" || action == "unlock") {
+    pve::Vm* vm = dc.find_vm(vm_of(value));
+    if (vm == nullptr) return;
+    if (action == "unlock")
+      vm->config.erase("lock");
+    else
+      vm->config["lock"] = member(value, "as").empty() ? "backup" : member(value, "as");
+  } else if (action == "change") {
+    if (const pve::Vm* vm = dc.find_vm(vm_of(value)))
+      by_hand(dc, value, vm->node, fmt::format("nodes/{}/qemu/{}/config", vm->node, vm->id),
+              settings(value));
+  } else if (action == "create") {
+    const std::string host =
+        member(value, "host").empty() ? dc.nodes().begin()->first : member(value, "host");
+    pve::RawParameters raw = settings(value);
+    raw["vmid"] = pve::Raw{{member(value, "vm")}, false};
+    by_hand(dc, value, host, fmt::format("nodes/{}/qemu", host), std::move(raw));
+  }
+}
+
+}  // namespace
+
+void Faults::arm(pve::Datacenter& dc) const {
+  struct State {
+    std::vector<std::pair<RequestRule, Counter>> requests;
+    std::vector<std::pair<TaskRule, Counter>> tasks;
+  };
+  auto state = std::make_shared<State>();
+  std::size_t number = 0;
+  for (const RequestRule& rule : requests_)
+    state->requests.emplace_back(
+        rule, Counter{rule.limits, dc.world.fork(fmt::format("fault/{}", number++))});
+  for (const TaskRule& rule : tasks_)
+    state->tasks.emplace_back(
+        rule, Counter{rule.limits, dc.world.fork(fmt::format("fault/{}", number++))});
+  if (!requests_.empty())
+    dc.request_fault = [state](const pve::Node& node,
+                               const net::Incoming& in) -> std::optional<pve::RequestFault> {
+      for (auto& [rule, counter] : state->requests) {
+        if (!rule.host.empty() && rule.host != node.name) continue;
+        if (!rule.method.empty() && rule.method != in.method) continue;
+        if (in.target.find(rule.path) == std::string::npos) continue;
+        if (!counter.strikes()) continue;
+        return pve::RequestFault{rule.delay, rule.status, rule.reason, rule.cut, rule.lose};
+      }
+      return std::nullopt;
+    };
+  if (!tasks_.empty())
+    dc.task_fault = [state](const pve::Node&,
+                            const pve::Task& task) -> std::optional<pve::TaskFault> {
+      for (auto& [rule, counter] : state->tasks) {
+        if (!rule.type.empty() && rule.type != task.upid.type) continue;
+        if (!rule.id.empty() && rule.id != task.upid.id) continue;
+        if (!counter.strikes()) continue;
+        return pve::TaskFault{rule.hang, rule.fail, rule.afterwards};
+      }
+      return std::nullopt;
+    };
+  for (const TimedRule& rule : timed_)
+    dc.world.after(rule.at, [&dc, rule] { do_timed(dc, rule.action, rule.value); });
+}
+
+}  // namespace rocca::lab

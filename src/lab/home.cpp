@@ -1,0 +1,112 @@
+#include "lab/home.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::lab {
+
+namespace {
+
+pve::Datacenter::Options options_of(const Home::Options& given) {
+  pve::Datacenter::Options options;
+  options.release = given.release;
+  options.cluster = given.hosts.size() > 1 ? "home" : "";
+  options.timing = given.timing;
+  return options;
+}
+
+}  // namespace
+
+Home::Home(const Options& options)
+    : world({options.seed, options.start}), dc(world, options_of(options)) {
+  add_hosts(options.hosts);
+  add_storages(options.hosts.size() > 1);
+  add_users();
+}
+
+void Home::add_hosts(const std::vector<std::string>& hosts) {
+  unsigned number = 0;
+  for (const std::string& name : hosts) {
+    const std::string address = fmt::format("10.0.0.{}", 2 + number++);
+    pve::Node& node = dc.add_node(name, address);
+    node.bridges["vmbr0"] = {address + "/16", false, true};
+    node.bridges["vmbr1"] = {"", true, true};
+  }
+  world.network().set_name("pve.home", "10.0.0.2");
+  dc.add_certificate_name(hosts.front(), "pve.home");
+}
+
+void Home::add_storages(bool shared) {
+  const auto add = [&](const char* id, const char* type, std::map<std::string, std::string> options,
+                       std::vector<std::string> content) {
+    pve::Storage storage;
+    storage.id = id;
+    storage.type = type;
+    storage.options = std::move(options);
+    storage.content = std::move(content);
+    storage.shared = std::string_view(type) == "nfs";
+    dc.storages.emplace(id, storage);
+  };
+  add("local", "dir", {{"path", "/var/lib/vz"}}, {"iso", "vztmpl", "backup", "import"});
+  add("local-lvm", "lvmthin", {{"vgname", "pve"}, {"thinpool", "data"}}, {"images", "rootdir"});
+  add("tank", "zfspool", {{"pool", "tank"}, {"sparse", "1"}}, {"images", "rootdir"});
+  if (shared)
+    add("shared", "nfs",
+        {{"server", "10.0.0.200"}, {"export", "/export/pve"}, {"path", "/mnt/pve/shared"}},
+        {"images", "iso", "import", "backup"});
+}
+
+void Home::add_users() {
+  pve::Access& access = dc.access;
+  access.users["root@pam"].password = "lab-root";
+  const std::string all_powerful = dc.new_uuid();
+  access.users["root@pam"].tokens["lab"] = {all_powerful, false, 0, "the lab's own"};
+  root_token = "root@pam!lab=" + all_powerful;
+
+  const std::string secret = dc.new_uuid();
+  access.users["rocca@pve"].tokens["lab"] = {secret, true, 0, ""};
+  token = "rocca@pve!lab=" + secret;
+  std::set<std::string> machines{"VM.Allocate",       "VM.Audit",          "VM.Clone",
+                                 "VM.Config.CDROM",   "VM.Config.CPU",     "VM.Config.Cloudinit",
+                                 "VM.Config.Disk",    "VM.Config.HWType",  "VM.Config.Memory",
+                                 "VM.Config.Network", "VM.Config.Options", "VM.Migrate",
+                                 "VM.PowerMgmt"};
+  machines.insert(dc.release.has_guest_agent_privileges() ? "VM.GuestAgent.Audit" : "VM.Monitor");
+  access.roles["RoccaVM"] = machines;
+  access.roles["RoccaDisk"] = {"Datastore.AllocateSpace", "Datastore.Audit"};
+  access.roles["RoccaImage"] = {"Datastore.Allocate", "Datastore.AllocateSpace",
+                                "Datastore.AllocateTemplate", "Datastore.Audit"};
+  access.roles["RoccaNode"] = {"Sys.AccessNetwork", "Sys.Audit"};
+  access.roles["RoccaNet"] = {"SDN.Audit", "SDN.Use"};
+  access.roles["RoccaSee"] = {"Sys.Audit"};
+  // A separated token needs every grant twice: itself and its user.
+  for (const std::string who : {"rocca@pve", "rocca@pve!lab"}) {
+    access.acl["/vms"][who]["RoccaVM"] = true;
+    for (const auto& [id, storage] : dc.storages)
+      access.acl["/storage/" + id][who][storage.allows("import") ? "RoccaImage" : "RoccaDisk"] =
+          true;
+    access.acl["/nodes"][who]["RoccaNode"] = true;
+    for (const char* bridge : {"vmbr0", "vmbr1"})
+      access.acl[std::string("/sdn/zones/localnetwork/") + bridge][who]["RoccaNet"] = true;
+    access.acl["/"][who]["RoccaSee"] = false;
+  }
+}
+
+std::vector<std::string> parse_hosts(const std::string& text) {
+  std::vector<std::string> hosts;
+  if (const auto count = parse_uint(text)) {
+    if (*count == 0 || *count > 64) throw Error(Fault::Usage, "the lab has 1 to 64 hosts");
+    for (std::uint64_t i = 1; i <= *count; ++i) hosts.push_back(fmt::format("pve{}", i));
+    return hosts;
+  }
+  for (const std::string& name : split(text, ',')) {
+    if (!is_dns_label(name))
+      throw Error(Fault::Usage, fmt::format("'{}' is no name for a host", name));
+    hosts.push_back(name);
+  }
+  return hosts;
+}
+
+}  // namespace rocca::lab

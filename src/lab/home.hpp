@@ -1,0 +1,47 @@
+#pragma once
+
+#include "lab/pve/datacenter.hpp"
+#include "lab/world.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rocca::lab {
+
+/// A whole simulated home: the data centre that `rocca lab` opens and that tests begin with. One or
+/// more hosts with the storages local (dir), local-lvm (lvmthin), tank (zfspool) and, with several
+/// hosts, shared (nfs), bridges vmbr0 and vmbr1 (VLAN-aware), and a token with exactly the rights a
+/// cluster needs.
+class Home {
+ public:
+  struct Options {
+    pve::Release release = pve::Release::v9();
+    std::vector<std::string> hosts = {"pve1"};
+    std::uint64_t seed = 1;
+    Instant start{std::chrono::seconds{1'763'500'000}};
+    pve::Timing timing{};
+  };
+  explicit Home(const Options& options);
+
+  World world;
+  pve::Datacenter dc;
+
+  /// `rocca@pve!lab=UUID`: privilege-separated, least privileges. And one that may do anything but
+  /// be root@pam.
+  std::string token;
+  std::string root_token;
+  /// https://pve.home:8006, the first host.
+  std::string endpoint() const { return "https://pve.home:8006"; }
+  const pve::Node& first() const { return *dc.nodes().begin()->second; }
+
+ private:
+  void add_hosts(const std::vector<std::string>& hosts);
+  void add_storages(bool shared);
+  void add_users();
+};
+
+/// "3" is pve1, pve2, pve3; "atlas,titan" is those. Throws Error(Usage).
+std::vector<std::string> parse_hosts(const std::string& text);
+
+}  // namespace rocca::lab

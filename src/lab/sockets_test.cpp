@@ -1,0 +1,113 @@
+#include "lab/sockets.hpp"
+
+#include "base/error.hpp"
+#include "lab/home.hpp"
+#include "net/curl_transport.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+namespace rocca::lab {
+namespace {
+
+using testing::HasSubstr;
+
+Home::Options at_present(const Clock& clock) {
+  Home::Options options;
+  options.hosts = {"pve1", "pve2"};
+  options.start = clock.now();
+  return options;
+}
+
+Sockets::Options fast() {
+  Sockets::Options options;
+  options.speed = 100;
+  return options;
+}
+
+class SocketsTest : public testing::Test {
+ protected:
+  net::Request request(const std::string& origin, const std::string& path = "/api2/json/version") {
+    net::Request one;
+    one.url = origin + path;
+    one.tls = net::Tls::authority(home.dc.authority.certificate_pem());
+    one.authorization = Secret{"PVEAPIToken=" + home.token};
+    return one;
+  }
+
+  SystemClock clock;
+  Home home{at_present(clock)};
+  Sockets sockets{home.world, clock, fast()};
+};
+
+/// The proxy's variable for as long as a transport is made, which is when it is read.
+std::unique_ptr<net::CurlTransport> through(const std::string& proxy) {
+  ::setenv("HTTPS_PROXY", proxy.c_str(), 1);
+  auto transport = std::make_unique<net::CurlTransport>();
+  ::unsetenv("HTTPS_PROXY");
+  return transport;
+}
+
+TEST_F(SocketsTest, EveryHostAnswersOnItsOwnLoopbackAddress) {
+  net::CurlTransport curl;
+  for (const char* host : {"pve1", "pve2"}) {
+    const auto door = sockets.find(host, 8006);
+    ASSERT_TRUE(door);
+    EXPECT_THAT(door->address, HasSubstr("127."));
+    net::Request one = request("https://" + door->address + ":" + std::to_string(door->port));
+    one.tls.server_name = host;
+    const net::Answer answer = net::fetch(curl, one);
+    EXPECT_EQ(answer.head.status, 200);
+    EXPECT_EQ(answer.head.reason, "OK");
+    EXPECT_EQ(answer.head.peer, home.dc.find_node(host)->fingerprint);
+  }
+  EXPECT_FALSE(sockets.find("pve1", 22));
+}
+
+TEST_F(SocketsTest, TheProxyLeadsSimulatedNamesAndAddressesIn) {
+  const auto curl = through(sockets.proxy());
+  for (const char* origin :
+       {"https://pve.home:8006", "https://10.0.0.3:8006", "https://pve2.home:8006"})
+    EXPECT_EQ(net::fetch(*curl, request(origin)).head.status, 200) << origin;
+}
+
+TEST_F(SocketsTest, TheProxyRefusesTheRestOfTheWorld) {
+  const auto curl = through(sockets.proxy());
+  for (const char* origin :
+       {"https://example.com:443", "https://10.9.9.9:8006", "https://pve.home:9"}) {
+    try {
+      net::fetch(*curl, request(origin));
+      ADD_FAILURE() << origin << " was reached";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Unreachable) << origin;
+    }
+  }
+}
+
+TEST_F(SocketsTest, AnswersComeInTheLabsTime) {
+  const auto curl = through(sockets.proxy());
+  net::Request one = request("https://pve.home:8006");
+  one.authorization = Secret{"PVEAPIToken=nobody@pve!x=y"};
+  Instant before{};
+  Instant after{};
+  sockets.run([&] { before = home.world.now(); });
+  EXPECT_EQ(net::fetch(*curl, one).head.status, 401);
+  sockets.run([&] { after = home.world.now(); });
+  EXPECT_GE(after - before, std::chrono::seconds{3}) << "a 401 takes three simulated seconds";
+}
+
+TEST_F(SocketsTest, AHostThatGoesDownStopsListening) {
+  const auto curl = through(sockets.proxy());
+  EXPECT_EQ(net::fetch(*curl, request("https://pve2.home:8006")).head.status, 200);
+  sockets.run([&] { home.dc.set_online("pve2", false); });
+  sockets.run([] {});  // behind what the change has posted
+  EXPECT_FALSE(sockets.find("pve2", 8006));
+  EXPECT_THROW(net::fetch(*curl, request("https://pve2.home:8006")), Error);
+  sockets.run([&] { home.dc.set_online("pve2", true); });
+  sockets.run([] {});
+  EXPECT_EQ(net::fetch(*curl, request("https://pve2.home:8006")).head.status, 200);
+}
+
+}  // namespace
+}  // namespace rocca::lab
