@@ -101,7 +101,8 @@ void Client::watch_resource(const std::string& space, const std::string& type,
   watch.deadline.reset();
   const std::string doing = fmt::format("watching {} {}", type.substr(0, type.find('.')), id);
   stream(doing, std::move(watch), [&](std::string_view bytes) {
-    for (const cosi::Event& event : decode<cosi::WatchResponse>(bytes, doing).event()) {
+    const auto response = decode<cosi::WatchResponse>(bytes, doing);
+    for (const cosi::Event& event : response.event()) {
       if (event.event_type() == cosi::ERRORED)
         throw Error(Fault::Lost, doing + ": " + event.error());
       if (event.event_type() == cosi::BOOTSTRAPPED || event.event_type() == cosi::NOOP) continue;

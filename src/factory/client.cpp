@@ -1,0 +1,150 @@
+#include "factory/client.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::factory {
+
+namespace {
+
+constexpr Duration quick = std::chrono::seconds{30};
+constexpr int most_redirects = 5;
+
+std::string text_or(const text::Value& object, std::string_view key) {
+  const text::Value* value = object.find(key);
+  return value != nullptr && value->is_scalar() && !value->is_null() ? value->text()
+                                                                     : std::string{};
+}
+
+std::string tag(const Version& version) {
+  return "v" + rocca::to_string(version);
+}
+
+}  // namespace
+
+const char* to_string(Platform platform) noexcept {
+  return platform == Platform::NoCloud ? "nocloud" : "metal";
+}
+
+std::string image_path(const std::string& schematic, const Version& talos,
+                       const Artifact& artifact) {
+  return fmt::format("/image/{}/{}/{}-{}{}.{}", schematic, tag(talos), to_string(artifact.platform),
+                     artifact.arch, artifact.secure_boot ? "-secureboot" : "", artifact.ending);
+}
+
+std::string installer_image(const std::string& factory_host, const std::string& schematic,
+                            const Version& talos, Platform platform, bool secure_boot) {
+  const bool by_platform = talos >= Version{1, 10, 0, "0"};  // pre-releases of 1.10 too
+  return fmt::format("{}/{}installer{}/{}:{}", factory_host,
+                     by_platform ? fmt::format("{}-", to_string(platform)) : "",
+                     secure_boot ? "-secureboot" : "", schematic, tag(talos));
+}
+
+Client::Client(net::Transport& transport, std::string url, net::Tls tls, std::stop_token stop)
+    : transport_(transport), url_(std::move(url)), tls_(std::move(tls)), stop_(std::move(stop)) {
+  while (url_.ends_with('/')) url_.pop_back();
+  if (!net::Url::parse(url_))
+    throw Error(Fault::Usage, fmt::format("'{}' is no Image Factory", url_))
+        .hint("write it as https://factory.talos.dev");
+}
+
+net::Answer Client::send(const std::string& method, const std::string& path,
+                         const std::string& body, Duration timeout) {
+  net::Request request;
+  request.method = method;
+  request.url = path.starts_with('/') ? url_ + path : path;
+  request.tls = tls_;
+  request.timeout = timeout;
+  if (!body.empty()) {
+    request.headers.add("Content-Type", "application/yaml");
+    request.body = body;
+  }
+  return net::fetch(transport_, request, stop_);
+}
+
+void Client::fail(const net::Answer& answer, const std::string& doing) const {
+  // Errors are plain text; of a proxy's page only the status says something.
+  const bool plain = answer.head.headers.find("content-type").value_or("text/plain").find("html") ==
+                     std::string_view::npos;
+  const std::string why = plain ? std::string(trim(answer.body)).substr(0, 400) : "";
+  Error error{answer.head.status == 404   ? Fault::NotFound
+              : answer.head.status >= 500 ? Fault::Unreachable
+                                          : Fault::Rejected,
+              fmt::format("the Image Factory at {} refused {}: status {}{}{}", url_, doing,
+                          answer.head.status, why.empty() ? "" : ": ", why)};
+  if (answer.head.status == 404)
+    error.hint(
+        "check the Talos version and the extensions' names; `talos.factory` names another factory");
+  throw error;
+}
+
+std::string Client::register_schematic(const Schematic& schematic) {
+  const std::string id = schematic.id();
+  const net::Answer answer = send("POST", "/schematics", schematic.canonical(), quick);
+  if (answer.head.status != 201 && answer.head.status != 200) fail(answer, "the schematic");
+  const std::string given = text_or(text::parse_json(answer.body, "factory's answer"), "id");
+  if (given != id)
+    throw Error(Fault::Conflict,
+                fmt::format("the Image Factory at {} calls the schematic {}, and it is {}", url_,
+                            given, id))
+        .hint(
+            "its version hashes schematics in another way; pin talos.schematic to the id it gives");
+  return id;
+}
+
+bool Client::knows(const std::string& schematic_id) {
+  const net::Answer answer = send("GET", "/schematics/" + schematic_id, "", quick);
+  if (answer.head.status == 404) return false;
+  if (answer.head.status != 200) fail(answer, "to look the schematic up");
+  return true;
+}
+
+std::vector<Version> Client::versions() {
+  const net::Answer answer = send("GET", "/versions", "", quick);
+  if (answer.head.status != 200) fail(answer, "to list its versions");
+  const text::Value list = text::parse_json(answer.body, "versions");
+  std::vector<Version> versions;
+  for (const text::Value& item : list.items())
+    if (const auto version = Version::parse(item.text())) versions.push_back(*version);
+  return versions;
+}
+
+std::vector<ExtensionInfo> Client::extensions(const Version& talos) {
+  const net::Answer answer =
+      send("GET", fmt::format("/version/{}/extensions/official", tag(talos)), "", quick);
+  if (answer.head.status != 200)
+    fail(answer, fmt::format("to list the extensions of Talos {}", tag(talos)));
+  const text::Value list = text::parse_json(answer.body, "extensions");
+  std::vector<ExtensionInfo> extensions;
+  for (const text::Value& item : list.items())
+    extensions.push_back({text_or(item, "name"), text_or(item, "ref"), text_or(item, "digest")});
+  return extensions;
+}
+
+ImageFacts Client::image(const std::string& schematic_id, const Version& talos,
+                         const Artifact& artifact, Duration patience) {
+  const std::string path = image_path(schematic_id, talos, artifact);
+  std::string at = path;
+  for (int hop = 0; hop <= most_redirects; ++hop) {
+    const net::Answer answer = send("HEAD", at, "", patience);
+    if (answer.head.status >= 300 && answer.head.status < 400) {
+      const auto next = answer.head.headers.find("location");
+      if (!next) fail(answer, "the image");
+      at = std::string(*next);
+      continue;
+    }
+    if (answer.head.status != 200) fail(answer, fmt::format("the image {}", path));
+    ImageFacts facts{url_ + path, std::nullopt};
+    if (const auto length = answer.head.headers.find("content-length"))
+      if (const auto size = parse_uint(*length)) facts.size = Bytes{*size};
+    return facts;
+  }
+  throw Error(
+      Fault::Rejected,
+      fmt::format("the Image Factory at {} sends us from place to place for {}", url_, path));
+}
+
+}  // namespace rocca::factory
