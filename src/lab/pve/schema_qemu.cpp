@@ -142,7 +142,7 @@ group settings
   vmstatestorage? format=pve-storage-id; watchdog? format=pve-qm-watchdog
   9: allow-ksm? bool; intel-tdx? format=pve-qemu-tdx-fmt
 group change
-  use settings; delete? format=pve-configid-list; digest? len=..40; force? bool; revert? format=pve-configid-list
+  use settings; delete? format=pve-configid-list; digest? len=..40; force? bool needs=delete; revert? format=pve-configid-list
   skiplock? bool
 
 GET /nodes/{node}/qemu | all | protected node
