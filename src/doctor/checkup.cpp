@@ -95,9 +95,8 @@ class Examination {
       finding.about_rights = !tls && error.fault() == Fault::Denied;
       if (tls)
         if (const auto shown = shown_certificate(access_.endpoints.front()))
-          finding.fix.push_back(fmt::format(
-              "compare with `pvenode cert info` on the host, then pin it:  fingerprint: \"{}\"",
-              net::to_string(*shown)));
+          finding.fix.push_back(
+              fmt::format("once compared, pin it:  fingerprint: \"{}\"", net::to_string(*shown)));
       return false;
     }
     add("reach", Grade::Good, fmt::format("{} answers", join(access_.endpoints, ", ")));

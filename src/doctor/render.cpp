@@ -37,22 +37,35 @@ const char* colour_of(Grade grade) {
   }
 }
 
+std::string line(const Finding& finding, bool colour) {
+  constexpr const char* indent = "\n                 ";
+  const std::string mark =
+      colour ? fmt::format("{}{}\x1b[0m", colour_of(finding.grade), sign(finding.grade))
+             : sign(finding.grade);
+  std::string text =
+      fmt::format("{}  {:<9}  {}\n", mark, finding.check, replace_all(finding.text, "\n", indent));
+  for (const std::string& fix : finding.fix)
+    text += fmt::format("                 {}\n", replace_all(fix, "\n", indent));
+  return text;
+}
+
 }  // namespace
 
 std::string render_text(const Checkup& checkup, bool colour) {
   std::string text;
   std::size_t bad = 0, warnings = 0;
+  std::string skipped;
   for (const Finding& finding : checkup.findings) {
     bad += finding.grade == Grade::Bad;
     warnings += finding.grade == Grade::Warning;
-    const std::string mark =
-        colour ? fmt::format("{}{}\x1b[0m", colour_of(finding.grade), sign(finding.grade))
-               : sign(finding.grade);
-    text += fmt::format("{}  {:<9} {}\n", mark, finding.check,
-                        replace_all(finding.text, "\n", "\n                 "));
-    for (const std::string& line : finding.fix)
-      text += fmt::format("                 {}\n", replace_all(line, "\n", "\n                 "));
+    if (finding.grade == Grade::Skipped) {
+      skipped += (skipped.empty() ? "" : ", ") + finding.check;
+      continue;
+    }
+    text += line(finding, colour);
   }
+  if (!skipped.empty())
+    text += line({"", Grade::Skipped, "not looked at: " + skipped, {}, false}, colour);
   if (bad > 0)
     text += fmt::format("\n{} to mend{}\n", plural(bad, "thing"),
                         warnings > 0 ? fmt::format(", {}", plural(warnings, "warning")) : "");
