@@ -1,16 +1,17 @@
 #pragma once
 
+#include "net/transport.hpp"
+
 #include <memory>
 #include <string>
 
-#include "net/transport.hpp"
-
 namespace rocca::net {
 
-/// HTTP over real sockets with libcurl, which is opened at first use. Connections are kept and reused per endpoint
-/// and TLS identity, never across identities; only GET and HEAD go out on a used one, because libcurl repeats
-/// by itself a request whose answer was lost on a reused connection. Cancelling wakes it within 100 ms.
-/// Proxies come from the environment (HTTPS_PROXY, NO_PROXY…), read once when it is made.
+/// HTTP over real sockets with libcurl, which is opened at first use. Connections are kept and
+/// reused per endpoint and TLS identity, never across identities; only GET and HEAD go out on a
+/// used one, because libcurl repeats by itself a request whose answer was lost on a reused
+/// connection. Cancelling wakes it within 100 ms. Proxies come from the environment (HTTPS_PROXY,
+/// NO_PROXY…), read once when it is made.
 class CurlTransport final : public Transport {
  public:
   struct Options {

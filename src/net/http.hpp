@@ -23,7 +23,9 @@ class Headers {
   Headers() = default;
   Headers(std::initializer_list<Header> fields) : fields_(fields) {}
 
-  void add(std::string name, std::string value) { fields_.push_back({std::move(name), std::move(value)}); }
+  void add(std::string name, std::string value) {
+    fields_.push_back({std::move(name), std::move(value)});
+  }
   void set(std::string_view name, std::string value);  // replaces all of that name
   std::optional<std::string_view> find(std::string_view name) const noexcept;  // the first
   std::vector<std::string_view> all(std::string_view name) const;

@@ -1,13 +1,13 @@
 #pragma once
 
+#include "base/secret.hpp"
+
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "base/secret.hpp"
 
 namespace rocca::net {
 
@@ -44,9 +44,9 @@ struct Tls {
   };
 
   Trust trust = Trust::System;
-  std::string authority_pem;            // Trust::Authority
-  Fingerprint pin;                      // Trust::Pinned
-  std::string server_name;              // checked and sent (SNI) in place of the URL's host, if not empty
+  std::string authority_pem;  // Trust::Authority
+  Fingerprint pin;            // Trust::Pinned
+  std::string server_name;    // checked and sent (SNI) in place of the URL's host, if not empty
   std::shared_ptr<const Identity> identity;  // client certificate, if any
 
   static Tls system() { return {}; }

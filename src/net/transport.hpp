@@ -1,16 +1,16 @@
 #pragma once
 
+#include "base/clock.hpp"
+#include "base/secret.hpp"
+#include "net/http.hpp"
+#include "net/tls.hpp"
+
 #include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 #include <variant>
-
-#include "base/clock.hpp"
-#include "base/secret.hpp"
-#include "net/http.hpp"
-#include "net/tls.hpp"
 
 namespace rocca::net {
 
@@ -40,7 +40,8 @@ struct Request {
 /// What came back. A 4xx or 5xx is an answer like any other.
 struct Response {
   int status = 0;
-  std::string reason;  // the raw bytes behind the status of an HTTP/1.1 answer; Proxmox speaks through them
+  std::string
+      reason;  // the raw bytes behind the status of an HTTP/1.1 answer; Proxmox speaks through them
   Headers headers;
   Headers trailers;
   HttpVersion version = HttpVersion::Any;
@@ -69,9 +70,10 @@ class MemorySink final : public BodySink {
   std::string text_;
 };
 
-/// One of the four doors: one HTTP exchange. A 4xx or 5xx is returned; no answer at all throws: Unreachable
-/// when nothing was sent (may be repeated), Lost when the far side may have acted (look first), Denied when its
-/// certificate is not the one we trust, Interrupted when `stop` was requested. Safe to call from many threads.
+/// One of the four doors: one HTTP exchange. A 4xx or 5xx is returned; no answer at all throws:
+/// Unreachable when nothing was sent (may be repeated), Lost when the far side may have acted (look
+/// first), Denied when its certificate is not the one we trust, Interrupted when `stop` was
+/// requested. Safe to call from many threads.
 class Transport {
  public:
   virtual ~Transport() = default;
