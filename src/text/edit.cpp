@@ -59,6 +59,9 @@ void apply(Value& at, const Path& path, std::size_t step, const Value& value) {
     at = wrapped(path, step, value);
     return;
   }
+  if (at.is_scalar())
+    throw Error(Fault::Usage, fmt::format("a {} stands in the way of `{}`", to_string(at.kind()),
+                                          join(path, ".")));
   const auto index = index_of(at, path[step]);
   if (index) {
     apply(at.is_map() ? at.entries()[*index].value : at.items()[*index], path, step + 1, value);
@@ -98,16 +101,7 @@ class Editor {
       if (!index) return std::string{source_};
       if (step + 1 == path.size()) {
         Value expected = root_;
-        Value* inner = &expected;
-        for (std::size_t i = 0; i < step; ++i) {
-          const std::size_t next = *index_of(*inner, path[i]);
-          inner = inner->is_map() ? &inner->entries()[next].value : &inner->items()[next];
-        }
-        const auto offset = static_cast<std::ptrdiff_t>(*index);
-        if (inner->is_map())
-          inner->entries().erase(inner->entries().begin() + offset);
-        else
-          inner->items().erase(inner->items().begin() + offset);
+        erase_in(expected, path);
         return checked(erase_child(*at, *index, parent, at_index), expected, path);
       }
       parent = at;
@@ -457,6 +451,29 @@ class Editor {
 };
 
 }  // namespace
+
+void set_in(Value& root, const Path& path, const Value& value) {
+  apply(root, path, 0, value);
+}
+
+bool erase_in(Value& root, const Path& path) {
+  if (path.empty()) return false;
+  Value* at = &root;
+  for (std::size_t step = 0;; ++step) {
+    if (at->is_scalar()) return false;
+    const auto index = index_of(*at, path[step]);
+    if (!index) return false;
+    if (step + 1 == path.size()) {
+      const auto offset = static_cast<std::ptrdiff_t>(*index);
+      if (at->is_map())
+        at->entries().erase(at->entries().begin() + offset);
+      else
+        at->items().erase(at->items().begin() + offset);
+      return true;
+    }
+    at = at->is_map() ? &at->entries()[*index].value : &at->items()[*index];
+  }
+}
 
 std::string set_in_yaml(std::string_view source, const Path& path, const Value& value) {
   return Editor(source, Language::Yaml).set(path, value);

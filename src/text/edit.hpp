@@ -25,4 +25,8 @@ std::string erase_in_yaml(std::string_view source, const Path& path);
 std::string set_in_json(std::string_view source, const Path& path, const Value& value);
 std::string erase_in_json(std::string_view source, const Path& path);
 
+/// The same in a tree: parents are made as needed; false if there was nothing to take away.
+void set_in(Value& root, const Path& path, const Value& value);
+bool erase_in(Value& root, const Path& path);
+
 }  // namespace rocca::text

@@ -1,5 +1,6 @@
 #include "text/value.hpp"
 
+#include "base/secret.hpp"
 #include "text/scalar.hpp"
 
 #include <algorithm>
@@ -161,6 +162,20 @@ bool Value::erase(std::string_view key) {
 
 std::size_t Value::size() const noexcept {
   return is_map() ? entries_.size() : items_.size();
+}
+
+void Value::wipe() noexcept {
+  rocca::wipe(text_);
+  for (Value& item : items_) item.wipe();
+  for (Entry& entry : entries_) entry.value.wipe();
+  for (Rare& rare : rare_) {
+    for (std::string& line : rare.comments.before) rocca::wipe(line);
+    if (rare.comments.beside) rocca::wipe(*rare.comments.beside);
+    for (std::string& line : rare.comments.after) rocca::wipe(line);
+  }
+  items_.clear();
+  entries_.clear();
+  kind_ = Kind::Null;
 }
 
 const std::string& Value::tag() const noexcept {

@@ -111,6 +111,9 @@ class Value {
   const Comments& comments() const noexcept;
   Comments& comments();
 
+  /// Overwrites every text in it, for values that held secrets. What is left is null.
+  void wipe() noexcept;
+
   /// A scalar whose text may be of another spelling than its kind would be read from (a number with
   /// `!!str`).
   static Value scalar(Kind kind, std::string text, Style style);
