@@ -49,10 +49,6 @@ Fault fault_of(int error) {
     case ENOENT:
     case ENOTDIR:
       return Fault::NotFound;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return Fault::Denied;
     case EEXIST:
     case ENOTEMPTY:
       return Fault::Conflict;
@@ -62,7 +58,9 @@ Fault fault_of(int error) {
     case ENAMETOOLONG:
       return Fault::Usage;
     default:
-      return Fault::Rejected;  // full, over quota, broken
+      // Full, over quota, broken; and a mode or a read-only disk too: Denied is for rights at an
+      // API.
+      return Fault::Rejected;
   }
 }
 

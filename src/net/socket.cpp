@@ -97,7 +97,7 @@ Descriptor listen_on(const std::string& address, unsigned port) {
       ::listen(socket.get(), SOMAXCONN) != 0) {
     const int code = errno;
     const auto fault = code == EADDRINUSE ? Fault::Conflict
-                       : code == EACCES   ? Fault::Denied
+                       : code == EACCES   ? Fault::Rejected  // a port below 1024, not an API's no
                                           : Fault::Usage;
     throw Error(fault,
                 fmt::format("cannot listen on {} port {}: {}", address, port, error_text(code)));
