@@ -1,0 +1,271 @@
+#include "talos/config_input.hpp"
+
+#include "base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::talos {
+
+namespace {
+
+// Both images that we install give links their plain names (net.ifnames=0).
+constexpr const char* first_link = "eth0";
+// The addresses that Tailscale gives to nodes.
+constexpr const char* tailscale_v4 = "100.64.0.0/10";
+constexpr const char* tailscale_v6 = "fd7a:115c:a1e0::/48";
+
+bool is_url(const std::string& text) {
+  return text.starts_with("https://") || text.starts_with("http://");
+}
+
+std::string host_text(const IpAddress& address) {
+  return address.is_v4() ? to_string(address) : "[" + to_string(address) + "]";
+}
+
+ConfigInput::Pairs pairs_of(const spec::Pairs& pairs) {
+  ConfigInput::Pairs out;
+  for (const auto& [key, value] : pairs) out.emplace_back(*key, value);
+  return out;
+}
+
+void set_install(ConfigInput& input, const spec::Node& node, const Surroundings& around) {
+  if (node.machine) {
+    input.disk_serial = disk_serial(node.machine->system());
+    return;
+  }
+  std::string disk = around.install_disk;
+  if (node.existing && node.existing->disk) disk = **node.existing->disk;
+  (disk.starts_with("/dev/") ? input.install_disk : input.disk_serial) = disk;
+}
+
+void set_network(ConfigInput& input, const spec::Spec& spec, const spec::Node& node) {
+  const auto addressing = *spec.network.addressing;
+  const bool ours = !node.existing;
+  const auto* vip = spec.kubernetes.endpoint && spec.kubernetes.endpoint->vip
+                        ? &*spec.kubernetes.endpoint->vip
+                        : nullptr;
+  const bool talos_vip = vip != nullptr && !vip->by_kube_vip;
+  const bool pinned =
+      !ours && addressing != spec::Addressing::Dhcp && node.address && spec.network.subnet;
+  const std::string link = vip != nullptr && vip->interface ? **vip->interface : "";
+  if (pinned || (!ours && talos_vip && node.control_plane())) {
+    // No drive and no META reaches a machine that was there before.
+    ConfigInput::Link made;
+    made.name = link;
+    made.dhcp = !pinned;
+    if (pinned) {
+      made.addresses = {
+          fmt::format("{}/{}", to_string(**node.address), (*spec.network.subnet)->prefix())};
+      if (spec.network.gateway) made.gateway = to_string(**spec.network.gateway);
+    }
+    if (spec.network.mtu) made.mtu = **spec.network.mtu;
+    if (talos_vip) made.vip = to_string(*vip->address);
+    input.link = std::move(made);
+  } else if (talos_vip && node.control_plane()) {
+    const std::string name = link.empty() ? first_link : link;
+    if (addressing == spec::Addressing::Dhcp && input.talos.minor() <= 11) {
+      ConfigInput::Link made;
+      made.name = name;
+      made.dhcp = true;
+      made.vip = to_string(*vip->address);
+      input.link = std::move(made);
+    } else {
+      input.vip = to_string(*vip->address);
+      input.vip_link = name;
+    }
+  }
+  // The drive and META carry name servers; elsewhere the configuration does.
+  if (!ours || addressing == spec::Addressing::Dhcp)
+    for (const auto& server : spec.network.nameservers)
+      input.nameservers.push_back(to_string(*server));
+  for (const auto& server : spec.network.ntp) input.ntp.push_back(*server);
+}
+
+void set_tailscale(ConfigInput& input, const spec::Spec& spec, const spec::Node& node,
+                   const Surroundings& around) {
+  if (!spec.tailscale) return;
+  if (!around.tailscale_key || around.tailscale_key->empty())
+    throw Error(Fault::NotFound, "the Tailscale auth key is not known")
+        .hint("tailscale.authKey names the secret that holds it");
+  // Tailscale gives the node a second address. Neither the kubelet nor etcd may choose that one.
+  if (spec.network.subnet) {
+    input.node_subnets = {to_string(**spec.network.subnet)};
+  } else {
+    input.node_subnets = {fmt::format("!{}", tailscale_v4), fmt::format("!{}", tailscale_v6)};
+  }
+  input.etcd_subnets = input.node_subnets;
+  ConfigInput::Service service{"tailscale", {}};
+  const auto add = [&](const char* name, std::string value) {
+    service.environment.emplace_back(name, Secret::take(std::move(value)));
+  };
+  service.environment.emplace_back("TS_AUTHKEY", *around.tailscale_key);
+  add("TS_AUTH_ONCE", "true");  // otherwise every start logs in anew
+  add("TS_HOSTNAME", node.host_name);
+  add("TS_ACCEPT_DNS", "false");
+  if (!spec.tailscale->routes.empty()) {
+    std::string routes;
+    for (const auto& route : spec.tailscale->routes)
+      routes += (routes.empty() ? "" : ",") + to_string(*route);
+    add("TS_ROUTES", std::move(routes));
+  }
+  if (spec.tailscale->login_server)
+    add("TS_EXTRA_ARGS", "--login-server=" + **spec.tailscale->login_server);
+  input.services.push_back(std::move(service));
+}
+
+void set_disks(ConfigInput& input, const spec::Spec& spec, const spec::Node& node) {
+  const std::string& path = *spec.addons.longhorn_path;
+  bool longhorn_disk = false;
+  if (node.machine) {
+    for (const spec::Disk& disk : node.machine->disks) {
+      if (&disk == &node.machine->system() || *disk.use == spec::DiskUse::Raw) continue;
+      std::string name = disk.name;
+      if (*disk.use == spec::DiskUse::Longhorn) {
+        // The volume is mounted at /var/mnt/NAME, where Longhorn then looks for it.
+        constexpr std::string_view below = "/var/mnt/";
+        name = path.starts_with(below) ? path.substr(below.size()) : "longhorn";
+        if (longhorn_disk) name += "-" + disk.name;
+        longhorn_disk = true;
+      }
+      input.volumes.push_back({std::move(name), disk_serial(disk)});
+    }
+  }
+  if (*spec.addons.longhorn && !longhorn_disk && path.starts_with("/var/lib/"))
+    input.shared_mounts.push_back(path);
+}
+
+bool is_true(const text::Value* value) {
+  return value != nullptr && (value->as_bool().value_or(false) || value->text() == "true");
+}
+
+bool is_false(const text::Value* value) {
+  return value != nullptr && (!value->as_bool().value_or(true) || value->text() == "false");
+}
+
+void set_cni(ConfigInput& input, const spec::Spec& spec) {
+  const spec::Cni& cni = spec.kubernetes.cni;
+  switch (cni.kind) {
+    case spec::Cni::Kind::Flannel:
+      break;
+    case spec::Cni::Kind::None:
+      input.cni = "none";
+      break;
+    case spec::Cni::Kind::Cilium: {
+      input.cni = "none";
+      const text::Value nothing = text::Value::map();
+      const text::Value& values = cni.cilium.values ? *cni.cilium.values : nothing;
+      input.proxy = is_false(values.find("kubeProxyReplacement"));
+      // Masquerading in eBPF bypasses the host's DNS address.
+      input.forward_dns_to_host = !is_true(values.find({"bpf", "masquerade"}));
+      break;
+    }
+    case spec::Cni::Kind::Manifests: {
+      const bool urls = std::all_of(cni.manifests.begin(), cni.manifests.end(),
+                                    [](const auto& manifest) { return is_url(*manifest); });
+      input.cni = urls ? "custom" : "none";
+      for (const auto& manifest : cni.manifests) {
+        if (!is_url(*manifest)) continue;
+        (urls ? input.cni_urls : input.manifests).push_back(*manifest);
+      }
+      break;
+    }
+  }
+}
+
+void set_kubernetes(ConfigInput& input, const spec::Spec& spec, const Surroundings& around) {
+  input.pod_subnets = {to_string(*spec.kubernetes.pod_cidr)};
+  input.service_subnets = {to_string(*spec.kubernetes.service_cidr)};
+  set_cni(input, spec);
+  input.discovery = *spec.talos.discovery;
+  input.schedule_on_control_planes = *spec.kubernetes.schedule_on_control_planes;
+  // Kubelets ask for serving certificates only if somebody signs them: then metrics-server trusts
+  // them, and without an approver `kubectl logs` would fail.
+  const spec::Addons& addons = spec.addons;
+  input.rotate_server_certificates = *addons.cert_approver.on || *addons.metrics_server.on;
+  const std::pair<const char*, bool> known[] = {
+      {"certApprover", input.rotate_server_certificates},
+      {"metricsServer", *addons.metrics_server.on},
+  };
+  for (const auto& [name, on] : known) {
+    const auto url = around.addon_urls.find(name);
+    if (on && url != around.addon_urls.end()) input.manifests.push_back(url->second);
+  }
+  for (const auto& manifest : addons.manifests)
+    if (is_url(*manifest)) input.manifests.push_back(*manifest);
+  input.inline_manifests = around.manifest_files;
+}
+
+}  // namespace
+
+std::string image_platform(const spec::Spec& spec, const spec::Node& node) {
+  if (node.existing || *spec.network.addressing == spec::Addressing::Meta) return "metal";
+  return "nocloud";
+}
+
+std::string installer_of(const spec::Spec& spec, const spec::Node& node,
+                         const std::string& schematic) {
+  std::string host = *spec.talos.factory;
+  if (const auto scheme = host.find("://"); scheme != std::string::npos) host.erase(0, scheme + 3);
+  while (host.ends_with('/')) host.pop_back();
+  const std::string prefix =
+      spec.talos.version->minor() >= 10 ? image_platform(spec, node) + "-" : "";
+  return fmt::format("{}/{}installer/{}:v{}", host, prefix, schematic,
+                     to_string(*spec.talos.version));
+}
+
+std::string disk_serial(const spec::Disk& disk) {
+  return disk.name;
+}
+
+std::string endpoint_of(const spec::Spec& spec, const std::string& first_address) {
+  const auto url = [](const std::string& host) { return fmt::format("https://{}:6443", host); };
+  if (const auto& endpoint = spec.kubernetes.endpoint) {
+    if (endpoint->vip) return url(host_text(*endpoint->vip->address));
+    if (endpoint->host) return url(**endpoint->host);
+  }
+  if (!first_address.empty()) return url(first_address);
+  const auto control_planes = spec.control_planes();
+  if (!control_planes.empty() && control_planes.front()->address)
+    return url(host_text(**control_planes.front()->address));
+  throw Error(Fault::NotFound,
+              "the address of the Kubernetes API is not known before the machines "
+              "have booted")
+      .hint("give kubernetes.endpoint, or the first control plane an address");
+}
+
+ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,
+                         const Surroundings& around) {
+  ConfigInput input;
+  input.talos = *spec.talos.version;
+  input.kubernetes = to_string(*spec.kubernetes.version);
+  input.control_plane = node.control_plane();
+  input.cluster = *spec.name;
+  input.endpoint = endpoint_of(spec, around.first_address);
+  input.bundle = around.bundle;
+  input.installer = installer_of(spec, node, around.schematic);
+  set_install(input, node, around);
+  input.hostname = node.host_name;
+  for (const auto& san : spec.kubernetes.cert_sans) input.cert_sans.push_back(*san);
+  input.labels = pairs_of(node.labels);
+  input.taints = pairs_of(node.taints);
+  set_network(input, spec, node);
+  input.sysctls = pairs_of(spec.talos.sysctls);
+  for (const spec::KernelModule& module : spec.talos.modules)
+    input.modules.push_back({*module.name, module.parameters});
+  for (const auto& [host, endpoints] : spec.talos.mirrors) {
+    auto& mirror = input.mirrors.emplace_back(*host, ConfigInput::Texts{});
+    for (const auto& endpoint : endpoints) mirror.second.push_back(*endpoint);
+  }
+  set_disks(input, spec, node);
+  set_tailscale(input, spec, node, around);
+  set_kubernetes(input, spec, around);
+  for (const auto& patch : node.patches)
+    input.patches.push_back({patch->form == spec::Patch::Form::Json ? ConfigPatch::Form::Json
+                                                                    : ConfigPatch::Form::Merge,
+                             patch->source, patch->documents});
+  return input;
+}
+
+}  // namespace rocca::talos

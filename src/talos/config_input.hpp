@@ -1,0 +1,40 @@
+#pragma once
+
+#include "secrets/bundle.hpp"
+#include "spec/spec.hpp"
+#include "talos/config_render.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rocca::talos {
+
+/// What a node's configuration needs beside the spec: it is found out elsewhere.
+struct Surroundings {
+  secrets::Bundle bundle;
+  std::string schematic;  // id of the node's image
+  std::optional<Secret> tailscale_key;
+  std::string install_disk;   // of an existing machine whose spec does not name it: a serial
+  std::string first_address;  // of the first control plane, where DHCP gave it
+  std::map<std::string, std::string> addon_urls;  // certApprover, metricsServer: what the lock says
+  ConfigInput::Pairs manifest_files;              // name and text of manifests that are files
+};
+
+/// nocloud for virtual machines, whose addresses come from a cloud-init drive; metal where META or
+/// the configuration itself says them, and for machines that were there before.
+std::string image_platform(const spec::Spec& spec, const spec::Node& node);
+/// The image that installs and upgrades the node.
+std::string installer_of(const spec::Spec& spec, const spec::Node& node,
+                         const std::string& schematic);
+/// A virtual disk's serial number: the name it has in the spec. Disks are known by it, never by
+/// /dev/sdX.
+std::string disk_serial(const spec::Disk& disk);
+/// https://HOST:6443. Throws Error(NotFound) when only the live world knows it.
+std::string endpoint_of(const spec::Spec& spec, const std::string& first_address = "");
+
+ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,
+                         const Surroundings& surroundings);
+
+}  // namespace rocca::talos
