@@ -179,7 +179,7 @@ class Parser {
 
   /// `-o json`, `-ojson`, `-o=json`, and switches together: `-yh`.
   void take_letters(const std::vector<std::string>& words, std::size_t& i) {
-    const std::string word = words[i];
+    const std::string& word = words[i];
     for (std::size_t at = 1; at < word.size(); ++at) {
       const std::string shown{'-', word[at]};
       const Flag* flag = any_flag([&](const Flag& one) { return one.letter == word[at]; });

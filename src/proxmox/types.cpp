@@ -41,7 +41,8 @@ const std::string* VmConfig::find(const std::string& option) const {
 
 std::string VmConfig::value_or(const std::string& option, std::string fallback) const {
   const std::string* value = find(option);
-  return value != nullptr ? *value : std::move(fallback);
+  if (value != nullptr) return *value;
+  return fallback;
 }
 
 std::optional<Uuid> VmConfig::uuid() const {
