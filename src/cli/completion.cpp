@@ -242,7 +242,7 @@ _rocca() {{
   case $verb in
 {}  esac
 }}
-if [[ $funcstack[1] == _rocca ]]; then
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
   _rocca "$@"
 else
   compdef _rocca rocca
