@@ -83,7 +83,8 @@ spec:
     cp-1: {{ role: controlplane{} }}
     worker-1: {{ role: worker{} }}
 {})",
-      release.talos, release.kubernetes, dhcp ? "host: k8s.home" : "vip: 10.0.0.20", addressing,
+      release.talos, more.find("tailscale:") != std::string::npos ? ", tailscale" : "",
+      release.kubernetes, dhcp ? "host: k8s.home" : "vip: 10.0.0.20", addressing,
       dhcp ? "" : ", subnet: 10.0.0.0/24, gateway: 10.0.0.1, nameservers: [10.0.0.1]",
       dhcp ? "" : ", address: 10.0.0.11", dhcp ? "" : ", address: 10.0.0.21", more);
 }
