@@ -56,9 +56,11 @@ class CurlExchange {
   void set_headers(const std::string& user_agent);
   void set_body();
   CURLcode wait_for_end(const std::stop_token& stop);
+  void wait_for_bytes() const;
   void begin_once();
   void take_header_line(std::string_view line);
   bool sent_something() const;
+  bool has_grpc_status() const;
 
   Error failure(CURLcode code) const;
   Error tls_refusal(int alert) const;
@@ -90,6 +92,7 @@ class CurlExchange {
 
   Response head_;
   enum class Stage { Status, Head, Body } stage_ = Stage::Status;
+  std::uint64_t events_ = 0;  // callbacks so far: whether a turn of the loop moved anything
   bool begun_ = false;
   bool enough_ = false;           // the sink has read what it wanted
   std::exception_ptr trouble_;    // thrown by the sink or the source

@@ -112,5 +112,98 @@ TEST_F(GrpcOverSockets, WithoutAClientCertificateItIsDenied) {
   }
 }
 
+// One frame of HTTP/2 on stream 1 (or 0), and headers without Huffman or table.
+std::string h2_frame(char type, char flags, char stream, std::string_view payload) {
+  const std::size_t size = payload.size();
+  std::string frame{static_cast<char>(size >> 16U),
+                    static_cast<char>(size >> 8U),
+                    static_cast<char>(size),
+                    type,
+                    flags,
+                    0,
+                    0,
+                    0,
+                    stream};
+  return frame.append(payload);
+}
+
+std::string h2_header(std::string_view name, std::string_view value) {
+  std::string field{'\0', static_cast<char>(name.size())};
+  field += name;
+  field += static_cast<char>(value.size());
+  return field.append(value);
+}
+
+/// A node that refuses before it has read: answers as soon as the request's head is there, opens
+/// the window no further and reads on, as grpc-go does for a method that is not allowed.
+class EarlyAnswer : public GrpcOverSockets {
+ protected:
+  GrpcCall call_with(std::string answer) {
+    test::TestServer::Options options;
+    options.tls = authority_.issue({"127.0.0.1"}, test::KeyKind::Ed25519);
+    options.alpn = {"h2"};
+    early_ = std::make_unique<test::TestServer>(
+        std::move(options), [answer = std::move(answer)](test::Connection& connection) {
+          connection.send(h2_frame(4, 0, 0, ""));
+          std::string seen;
+          // The preface of 24 bytes, then frames: 9 bytes of head, length first, type fourth.
+          std::size_t at = 24;
+          for (bool answered = false;;) {
+            const std::string more = connection.read_bytes();
+            if (more.empty()) return;
+            if (answered) continue;
+            seen += more;
+            while (!answered && seen.size() >= at + 9) {
+              const auto byte = [&](std::size_t i) {
+                return static_cast<std::size_t>(static_cast<unsigned char>(seen[at + i]));
+              };
+              if (seen[at + 3] == 1) answered = connection.send(answer);
+              at += 9 + (byte(0) << 16U | byte(1) << 8U | byte(2));
+            }
+          }
+        });
+    GrpcCall call;
+    call.origin = fmt::format("https://127.0.0.1:{}", early_->port());
+    call.method = "/test.Test/Upload";
+    call.message.assign(300'000, 'x');  // more than the first window of 65,535
+    call.tls = Tls::authority(authority_.pem());
+    call.deadline = 20s;
+    return call;
+  }
+
+  std::unique_ptr<test::TestServer> early_;
+};
+
+const std::string ok_head = "\x88" + h2_header("content-type", "application/grpc");
+const std::string denied =
+    h2_header("grpc-status", "7") + h2_header("grpc-message", "not%20authorized");
+
+TEST_F(EarlyAnswer, WithoutABodyIsTheAnswer) {
+  const GrpcCall call = call_with(h2_frame(1, 5, 1, ok_head + denied));
+  const GrpcStatus status = grpc_unary(transport_, call).status;
+  EXPECT_EQ(status.code, GrpcCode::PermissionDenied) << status.message;
+  EXPECT_EQ(status.message, "not authorized");
+}
+
+// With a reset behind it, libcurl 7.88 drops the answer itself. It must not look as if nothing had
+// been sent.
+TEST_F(EarlyAnswer, WithAResetBehindItIsLost) {
+  const GrpcCall call =
+      call_with(h2_frame(1, 5, 1, ok_head + denied) + h2_frame(3, 0, 1, std::string(4, '\0')));
+  try {
+    EXPECT_EQ(grpc_unary(transport_, call).status.code, GrpcCode::PermissionDenied);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Lost) << error.render();
+  }
+}
+
+// libcurl 7.88 does not hand over trailers while the request is unsent. No Talos does this: grpc-go
+// puts an early refusal into the head. What must hold is the deadline.
+TEST_F(EarlyAnswer, InTrailersIsNotSeenButTheDeadlineHolds) {
+  GrpcCall call = call_with(h2_frame(1, 4, 1, ok_head) + h2_frame(1, 5, 1, denied));
+  call.deadline = 100ms;
+  EXPECT_EQ(grpc_unary(transport_, call).status.code, GrpcCode::DeadlineExceeded);
+}
+
 }  // namespace
 }  // namespace rocca::net

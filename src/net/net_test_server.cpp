@@ -143,6 +143,11 @@ class Accepted final : public Connection {
 
   unsigned number() const override { return number_; }
 
+  std::string read_bytes() override {
+    if (buffer_.empty()) fill();
+    return std::exchange(buffer_, {});
+  }
+
   std::optional<Seen> read_request() override {
     std::size_t end = 0;
     while ((end = buffer_.find("\r\n\r\n")) == std::string::npos)

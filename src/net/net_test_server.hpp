@@ -54,6 +54,7 @@ class Connection {
     std::string method() const { return head.substr(0, head.find(' ')); }
   };
   virtual std::optional<Seen> read_request() = 0;
+  virtual std::string read_bytes() = 0;  // whatever came, of any protocol; empty: the client left
   virtual bool send(std::string_view bytes) = 0;
   virtual void reset() = 0;           // RST in place of FIN
   virtual void wait_for_leave() = 0;  // until the client closes or the server stops
