@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -48,9 +49,17 @@ struct Context {
   std::ostream& err;
   Terminal terminal;
   const std::vector<Command>* catalog = nullptr;  // for the verbs that speak of verbs
+  /// From the first call on, a first SIGINT or SIGTERM asks for a stop and a second leaves at once.
+  /// For verbs that have something to settle; until it is called a signal simply ends the process,
+  /// so that a prompt can be left with Ctrl-C.
+  std::function<std::stop_token()> settle_on_signals = {};
 
   /// The variable's text; nothing when it is absent or empty.
   std::optional<std::string> variable(const std::string& name) const;
+  /// Calls settle_on_signals; a token that never stops where there is nobody to ask.
+  std::stop_token stop() const {
+    return settle_on_signals ? settle_on_signals() : std::stop_token{};
+  }
 };
 
 enum class Colour { Red, Green, Yellow, Cyan, Bold, Dim };

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <streambuf>
 
 extern char** environ;
@@ -97,6 +98,7 @@ int main(int argc, char** argv) {
   rocca::RealFiles files;
   rocca::SystemClock clock;
   rocca::SystemEntropy entropy;
+  std::optional<rocca::cli::Interrupts> interrupts;
   rocca::cli::Context context{
       .files = files,
       .clock = clock,
@@ -107,7 +109,12 @@ int main(int argc, char** argv) {
       .in = std::cin,
       .out = out,
       .err = err,
-      .terminal = read_terminal()};
+      .terminal = read_terminal(),
+      .settle_on_signals =
+          [&interrupts] {
+            if (!interrupts) interrupts.emplace();
+            return interrupts->token();
+          }};
   int code =
       rocca::cli::run(rocca::cli::catalog(), context, {argv + (argc > 0 ? 1 : 0), argv + argc});
   out.flush();

@@ -1,7 +1,17 @@
 #include "cli/process.hpp"
 
+#include "base/error.hpp"
+
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <thread>
 
 namespace rocca::cli {
 
@@ -11,6 +21,71 @@ void close_memory() {
   // the other way round with some sandboxes.
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
+}
+
+namespace {
+
+constexpr char signal_byte = 's';
+constexpr char end_byte = 'e';
+
+// A signal handler reaches nothing but statics.
+std::atomic<int> bell{-1};
+std::atomic<int> signals_seen{0};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void on_signal(int) noexcept {
+  if (signals_seen.fetch_add(1) > 0) ::_exit(130);
+  const int before = errno;
+  [[maybe_unused]] const ssize_t wrote = ::write(bell.load(), &signal_byte, 1);
+  errno = before;
+}
+
+}  // namespace
+
+struct Interrupts::State {
+  std::stop_source source;
+  std::array<int, 2> pipe{-1, -1};
+  struct sigaction before_interrupt {};
+  struct sigaction before_terminate {};
+  std::jthread listener;
+
+  void listen() {
+    char byte = 0;
+    for (;;) {
+      const ssize_t got = ::read(pipe[0], &byte, 1);
+      if (got < 0 && errno == EINTR) continue;
+      if (got != 1 || byte == end_byte) return;
+      source.request_stop();
+    }
+  }
+};
+
+Interrupts::Interrupts() : state_(std::make_unique<State>()) {
+  if (::pipe2(state_->pipe.data(), O_CLOEXEC) != 0)
+    throw Error(Fault::Busy, "no pipe can be made for signals");
+  state_->listener = std::jthread{[state = state_.get()] { state->listen(); }};
+  signals_seen = 0;
+  bell = state_->pipe[1];
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, &state_->before_interrupt);
+  ::sigaction(SIGTERM, &action, &state_->before_terminate);
+}
+
+Interrupts::~Interrupts() {
+  ::sigaction(SIGINT, &state_->before_interrupt, nullptr);
+  ::sigaction(SIGTERM, &state_->before_terminate, nullptr);
+  bell = -1;
+  [[maybe_unused]] const ssize_t wrote = ::write(state_->pipe[1], &end_byte, 1);
+  state_->listener.join();
+  ::close(state_->pipe[0]);
+  ::close(state_->pipe[1]);
+}
+
+std::stop_token Interrupts::token() const {
+  return state_->source.get_token();
 }
 
 }  // namespace rocca::cli

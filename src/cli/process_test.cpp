@@ -4,7 +4,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <condition_variable>
+#include <csignal>
 #include <cstdlib>
+#include <mutex>
 
 namespace rocca::cli {
 namespace {
@@ -21,6 +24,36 @@ TEST(Process, LeavesNoCoreAndLetsNobodyLookIn) {
     std::exit(0);
   };
   EXPECT_EXIT(closed(), testing::ExitedWithCode(0), "");
+}
+
+TEST(Interrupts, TheFirstSignalAsksForAStop) {
+  std::mutex mutex;
+  std::condition_variable_any rang;
+  const Interrupts interrupts;
+  EXPECT_FALSE(interrupts.token().stop_requested());
+  ::raise(SIGINT);
+  std::unique_lock lock{mutex};
+  rang.wait(lock, interrupts.token(), [] { return false; });
+  EXPECT_TRUE(interrupts.token().stop_requested());
+}
+
+TEST(Interrupts, TheSecondSignalLeavesAtOnce) {
+  const auto twice = [] {
+    const Interrupts interrupts;
+    ::raise(SIGTERM);
+    ::raise(SIGINT);
+    std::exit(1);
+  };
+  EXPECT_EXIT(twice(), testing::ExitedWithCode(130), "");
+}
+
+TEST(Interrupts, LeavesTheSignalsAsTheyWere) {
+  const auto once = [] {
+    { const Interrupts interrupts; }
+    ::raise(SIGTERM);
+    std::exit(1);
+  };
+  EXPECT_EXIT(once(), testing::KilledBySignal(SIGTERM), "");
 }
 
 }  // namespace
