@@ -1,7 +1,17 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
+#include "cli/proxmox_access.hpp"
 
 namespace rocca::cli {
+
+namespace {
+
+std::vector<Flag> joined(std::vector<Flag> first, const std::vector<Flag>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+}  // namespace
 
 Catalog catalog() {
   Catalog verbs;
@@ -65,59 +75,56 @@ Catalog catalog() {
            "Asks Proxmox, with the cluster's own API token, for everything that a cluster will "
            "need: "
            "reachability and TLS, clocks, version, quorum, each privilege on each path, storages, "
-           "bridges, VM ids and MACs. Nothing is changed. What is missing comes with the lines "
-           "that "
-           "mend it. Exit 4 when a right is missing, 1 when something else is wrong.\n\n"
-           "The token is read from ROCCA_PROXMOX_TOKEN or from a file, never from the command "
-           "line.",
+           "bridges, VM ids and MACs. Nothing is changed, unless --probe is given. What is missing "
+           "comes with the lines that mend it. Exit 4 when a right is missing, 1 when something "
+           "else is wrong.\n\n"
+           "The token is read from ROCCA_PROXMOX_TOKEN, from a file, or from the secrets of the "
+           "spec, "
+           "never from the command line.",
        .arguments = {cluster_argument()},
-       .flags = {{.name = "endpoint",
-                  .kind = FlagKind::Text,
-                  .value = "URL",
-                  .help = "check this Proxmox without a spec: https://HOST:8006",
-                  .repeats = true},
-                 {.name = "token-file",
-                  .kind = FlagKind::Text,
-                  .value = "FILE",
-                  .help = "file that holds USER@REALM!TOKENID=SECRET"},
-                 {.name = "fingerprint",
-                  .kind = FlagKind::Text,
-                  .value = "SHA256",
-                  .help = "the certificate to trust, with --endpoint"},
-                 {.name = "ca-file",
-                  .kind = FlagKind::Text,
-                  .value = "FILE",
-                  .help = "the authority to trust, with --endpoint"},
-                 {.name = "insecure", .help = "trust any certificate, with --endpoint"},
-                 {.name = "host",
-                  .kind = FlagKind::Text,
-                  .value = "NAME",
-                  .help = "host to use, with --endpoint; by default all",
-                  .repeats = true},
-                 {.name = "images",
-                  .kind = FlagKind::Text,
-                  .value = "STORAGE",
-                  .help = "storage for images, with --endpoint"},
-                 {.name = "disks",
-                  .kind = FlagKind::Text,
-                  .value = "STORAGE",
-                  .help = "storage for disks, with --endpoint",
-                  .repeats = true},
-                 {.name = "bridge",
-                  .kind = FlagKind::Text,
-                  .value = "NAME",
-                  .help = "bridge for NICs, with --endpoint",
-                  .repeats = true},
-                 {.name = "pool",
-                  .kind = FlagKind::Text,
-                  .value = "NAME",
-                  .help = "pool for VMs, with --endpoint"},
-                 output_flag()},
+       .flags = joined(
+           access_flags(),
+           {{.name = "host",
+             .kind = FlagKind::Text,
+             .value = "NAME",
+             .help = "host to use, with --endpoint; by default all",
+             .repeats = true},
+            {.name = "images",
+             .kind = FlagKind::Text,
+             .value = "STORAGE",
+             .help = "storage for images, with --endpoint"},
+            {.name = "disks",
+             .kind = FlagKind::Text,
+             .value = "STORAGE",
+             .help = "storage for disks, with --endpoint",
+             .repeats = true},
+            {.name = "bridge",
+             .kind = FlagKind::Text,
+             .value = "NAME",
+             .help = "bridge for NICs, with --endpoint",
+             .repeats = true},
+            {.name = "pool",
+             .kind = FlagKind::Text,
+             .value = "NAME",
+             .help = "pool for VMs, with --endpoint"},
+            {.name = "probe",
+             .help = "then make one marked VM, boot it and destroy it again, each step timed"},
+            {.name = "image-url",
+             .kind = FlagKind::Text,
+             .value = "URL",
+             .help = "disk image for the probe (.qcow2 or .raw); by default Talos"},
+            {.name = "trace",
+             .kind = FlagKind::Text,
+             .value = "FILE",
+             .help = "write down what was said, without token and user names"},
+            {.name = "yes", .help = "make the probe without asking"},
+            output_flag()}),
        .examples =
            {{"rocca doctor blue", "is everything there for the cluster blue"},
             {"rocca doctor --endpoint https://pve.home:8006 --images local --disks local-lvm "
              "--bridge vmbr0",
-             "before there is a spec"}},
+             "before there is a spec"},
+            {"rocca doctor blue --probe --trace probe.jsonl", "can a VM really be made there"}},
        .run = run_doctor});
   verbs.push_back(
       {.name = "lab",

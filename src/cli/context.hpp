@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/entropy.hpp"
 #include "base/files.hpp"
+#include "base/secret.hpp"
 
 #include <functional>
 #include <iosfwd>
@@ -49,6 +50,8 @@ struct Context {
   std::ostream& err;
   Terminal terminal;
   const std::vector<Command>* catalog = nullptr;  // for the verbs that speak of verbs
+  /// Asks for a passphrase without showing it; empty where there is no terminal.
+  std::function<Secret(std::string_view what)> ask_secret = {};
   /// From the first call on, a first SIGINT or SIGTERM asks for a stop and a second leaves at once.
   /// For verbs that have something to settle; until it is called a signal simply ends the process,
   /// so that a prompt can be left with Ctrl-C.

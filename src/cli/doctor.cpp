@@ -3,54 +3,36 @@
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cli/proxmox_access.hpp"
+#include "cli/secret_doors.hpp"
 #include "doctor/checkup.hpp"
+#include "doctor/probe.hpp"
+#include "doctor/trace.hpp"
 #include "doctor/wish_of.hpp"
+#include "factory/schematic.hpp"
 #include "net/transport.hpp"
+#include "sources/resolver.hpp"
 #include "spec/load.hpp"
-#include "text/json.hpp"
+#include "text/value.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <ostream>
 
 namespace rocca::cli {
 
 namespace {
 
-net::Fingerprint parse_pin(const std::string& text) {
-  const auto pin = net::Fingerprint::parse(text);
-  if (!pin)
-    throw Error(Fault::Usage, fmt::format("'{}' is no SHA-256 fingerprint", text))
-        .hint("32 pairs of hex digits with colons, as `pvenode cert info` prints them");
-  return *pin;
-}
-
-/// The token from a file or from the environment; never from the command line, which everybody can
-/// read.
-Secret read_token(Context& context, const Invocation& invocation) {
-  if (const auto file = invocation.find("token-file")) {
-    std::string text = context.files.get(*file, 4096);
-    Secret token{trim(text)};
-    wipe(text);
-    return token;
-  }
-  if (const auto token = context.variable("ROCCA_PROXMOX_TOKEN")) return Secret{*token};
-  throw Error(Fault::Usage, "no API token is given")
-      .hint(
-          "put USER@REALM!TOKENID=SECRET into ROCCA_PROXMOX_TOKEN, or name a file with "
-          "--token-file");
-}
-
-net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
-                  const std::optional<std::string>& ca_file, bool insecure) {
-  if (fingerprint) return net::Tls::pinned(parse_pin(*fingerprint));
-  if (ca_file) return net::Tls::authority(context.files.get(*ca_file, 1u << 20));
-  return insecure ? net::Tls::unverified() : net::Tls::system();
-}
+constexpr const char* usual_factory = "https://factory.talos.dev";
 
 struct Question {
   proxmox::Access access;
   doctor::Wish wish;
+  std::string factory = usual_factory;
+  Version talos{1, 11, 5};
 };
 
 Question from_flags(Context& context, const Invocation& invocation) {
@@ -58,7 +40,7 @@ Question from_flags(Context& context, const Invocation& invocation) {
   question.access.endpoints = invocation.all("endpoint");
   question.access.tls = trust_of(context, invocation.find("fingerprint"),
                                  invocation.find("ca-file"), invocation.is_set("insecure"));
-  question.access.token = read_token(context, invocation);
+  question.access.token = get_token(context, invocation);
   auto& scope = question.wish.scope;
   scope.hosts = invocation.all("host");
   scope.image_storage = invocation.find("images").value_or("");
@@ -69,7 +51,7 @@ Question from_flags(Context& context, const Invocation& invocation) {
   return question;
 }
 
-Question from_spec(Context& context, const Invocation& invocation) {
+Question from_spec(Context& context, const Invocation& invocation, net::Transport& transport) {
   const std::string file = cluster_file(context, invocation.argument("CLUSTER"));
   const spec::Loaded loaded = spec::load(context.files, file);
   if (loaded.diagnostics.has_errors()) {
@@ -92,22 +74,124 @@ Question from_spec(Context& context, const Invocation& invocation) {
   if (ca_file && !ca_file->starts_with('/')) ca_file = spec.folder + "/" + *ca_file;
   question.access.tls =
       trust_of(context, text_of(spec.proxmox->fingerprint), ca_file, *spec.proxmox->insecure);
-  question.access.token = read_token(context, invocation);
+  // What is given by hand wins: it is how a new token is tried before it is stored.
+  if (auto token = find_token(context, invocation)) {
+    question.access.token = std::move(*token);
+  } else {
+    sources::Resolver secrets{spec, secret_doors(context, transport)};
+    question.access.token = secrets.get(*spec.proxmox->token, "proxmox.token");
+  }
   question.wish = doctor::wish_of(spec);
+  question.factory = *spec.talos.factory;
+  question.talos = *spec.talos.version;
   return question;
+}
+
+/// Real time, until the user wants to stop: that is told once, and what is settled then may pause
+/// again.
+class RealPause {
+ public:
+  explicit RealPause(std::stop_token stop) : stop_(std::move(stop)) {}
+
+  void operator()(Duration duration) {
+    std::unique_lock lock{mutex_};
+    std::condition_variable_any never;
+    if (told_) {
+      never.wait_for(lock, duration, [] { return false; });
+      return;
+    }
+    never.wait_for(lock, stop_, duration, [] { return false; });
+    if (!stop_.stop_requested()) return;
+    told_ = true;
+    throw Error(Fault::Interrupted, "interrupted")
+        .hint("the steps above say what was made and what was taken away again");
+  }
+
+ private:
+  std::stop_token stop_;
+  std::mutex mutex_;
+  bool told_ = false;
+};
+
+std::string need_one(const std::vector<std::string>& given, const char* what, const char* flag) {
+  if (!given.empty() && !given.front().empty()) return given.front();
+  throw Error(Fault::Usage, fmt::format("a probe needs {}", what))
+      .hint(fmt::format("name one with {}", flag));
+}
+
+doctor::ProbePlan plan_probe(const Question& question, const Invocation& invocation,
+                             proxmox::Client& client) {
+  const proxmox::Scope& scope = question.wish.scope;
+  doctor::ProbePlan plan;
+  plan.image_storage = need_one({scope.image_storage}, "a storage for images", "--images");
+  plan.disk_storage = need_one(scope.disk_storages, "a storage for disks", "--disks");
+  std::vector<std::string> bridges;
+  for (const auto& link : scope.links) bridges.push_back(link.bridge);
+  plan.bridge = need_one(bridges, "a bridge", "--bridge");
+  plan.pool = scope.pool;
+  std::vector<std::string> hosts = scope.hosts;
+  if (hosts.empty())
+    for (const proxmox::NodeInfo& node : client.nodes())
+      if (node.online) hosts.push_back(node.name);
+  plan.host = need_one(hosts, "a host that is up", "--host");
+  // The smallest image with a guest agent in it; this schematic is known to the public factory.
+  factory::Schematic schematic;
+  schematic.extensions = {factory::extension_name("qemu-guest-agent")};
+  plan.image_url =
+      invocation.find("image-url")
+          .value_or(fmt::format("{}/image/{}/v{}/nocloud-amd64.qcow2", question.factory,
+                                schematic.id(), to_string(question.talos)));
+  return plan;
 }
 
 }  // namespace
 
 int run_doctor(Context& context, const Invocation& invocation) {
-  const Question question = invocation.all("endpoint").empty() ? from_spec(context, invocation)
-                                                               : from_flags(context, invocation);
   const auto transport = context.transport();
+  const Question question = invocation.all("endpoint").empty()
+                                ? from_spec(context, invocation, *transport)
+                                : from_flags(context, invocation);
+  const bool text = invocation.get("output") == "text";
+  const bool wants_probe = invocation.is_set("probe");
+
+  std::optional<doctor::Tracing> tracing;
+  if (const auto file = invocation.find("trace")) {
+    const std::string_view token = question.access.token.reveal();
+    context.files.write(*file, "", 0600);
+    tracing.emplace(
+        *transport, context.clock, std::string(token.substr(0, token.find('='))),
+        [&context, path = *file](std::string_view line) { context.files.append(path, line); });
+  }
+  net::Transport& wire = tracing ? static_cast<net::Transport&>(*tracing) : *transport;
+
   const doctor::Checkup checkup =
-      doctor::examine(*transport, context.clock, question.access, question.wish);
-  print(context, invocation, doctor::to_value(checkup),
-        doctor::render_text(checkup, context.terminal.colour_out));
-  return checkup.exit_code();
+      doctor::examine(wire, context.clock, question.access, question.wish);
+  text::Value data = doctor::to_value(checkup);
+  if (text || !wants_probe)
+    print(context, invocation, data, doctor::render_text(checkup, context.terminal.colour_out));
+  if (!wants_probe) return checkup.exit_code();
+  if (!checkup.healthy()) {
+    if (!text) print(context, invocation, data, "");
+    context.err << "no probe is made before this is mended\n";
+    return checkup.exit_code();
+  }
+
+  // Without a stop token: what was made must be taken away again after a stop, too.
+  proxmox::Client client{wire, question.access};
+  const doctor::ProbePlan plan = plan_probe(question, invocation, client);
+  context.out.flush();
+  confirm(context,
+          fmt::format("Make a VM on {} from {} and destroy it again?", plan.host, plan.image_url),
+          invocation.is_set("yes"));
+  RealPause pause{context.stop()};
+  const doctor::Probe probe = doctor::probe(client, context.clock, context.entropy, plan,
+                                            std::ref(pause), [&](const doctor::ProbeStep& step) {
+                                              (text ? context.out : context.err)
+                                                  << doctor::render_text(step) << std::flush;
+                                            });
+  data.set("probe", doctor::to_value(probe));
+  print(context, invocation, data, "\n" + doctor::verdict(probe) + "\n");
+  return probe.ok() ? 0 : 1;
 }
 
 }  // namespace rocca::cli

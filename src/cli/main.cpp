@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
   rocca::RealFiles files;
   rocca::SystemClock clock;
   rocca::SystemEntropy entropy;
+  const rocca::cli::Terminal terminal = read_terminal();
   std::optional<rocca::cli::Interrupts> interrupts;
   rocca::cli::Context context{
       .files = files,
@@ -109,7 +110,11 @@ int main(int argc, char** argv) {
       .in = std::cin,
       .out = out,
       .err = err,
-      .terminal = read_terminal(),
+      .terminal = terminal,
+      .ask_secret =
+          terminal.in && terminal.err
+              ? std::function<rocca::Secret(std::string_view)>{rocca::cli::ask_secret_on_terminal}
+              : nullptr,
       .settle_on_signals =
           [&interrupts] {
             if (!interrupts) interrupts.emplace();

@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <string>
 #include <thread>
 
 namespace rocca::cli {
@@ -21,6 +23,54 @@ void close_memory() {
   // the other way round with some sandboxes.
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
+}
+
+namespace {
+
+/// The controlling terminal with its echo off while this lives.
+class SilentTerminal {
+ public:
+  SilentTerminal() : descriptor_(::open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) {
+    if (descriptor_ < 0)
+      throw Error(Fault::Refused, "a passphrase is needed, and there is no terminal to ask on");
+    if (::tcgetattr(descriptor_, &before_) != 0) return;
+    termios silent = before_;
+    silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    silent_ = ::tcsetattr(descriptor_, TCSAFLUSH, &silent) == 0;
+  }
+  SilentTerminal(const SilentTerminal&) = delete;
+  SilentTerminal& operator=(const SilentTerminal&) = delete;
+  ~SilentTerminal() {
+    if (silent_) ::tcsetattr(descriptor_, TCSAFLUSH, &before_);
+    ::close(descriptor_);
+  }
+
+  void write(std::string_view text) const {
+    [[maybe_unused]] const ssize_t wrote = ::write(descriptor_, text.data(), text.size());
+  }
+  bool read(char& c) const {
+    ssize_t got = 0;
+    while ((got = ::read(descriptor_, &c, 1)) < 0 && errno == EINTR) {
+    }
+    return got == 1;
+  }
+
+ private:
+  int descriptor_;
+  bool silent_ = false;
+  termios before_{};
+};
+
+}  // namespace
+
+Secret ask_secret_on_terminal(std::string_view what) {
+  const SilentTerminal terminal;
+  terminal.write("Passphrase for " + std::string(what) + ": ");
+  std::string line;
+  line.reserve(1024);  // no copy of it is left behind by growing
+  for (char c = 0; line.size() < 1024 && terminal.read(c) && c != '\n';) line += c;
+  terminal.write("\n");
+  return Secret::take(std::move(line));
 }
 
 namespace {

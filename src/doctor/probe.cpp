@@ -71,7 +71,16 @@ class Run {
         throw Error(Fault::Timeout, fmt::format("{}: the task {} did not end in {}", doing,
                                                 upid.type, to_rough_string(plan_.task_wait)))
             .hint("its log is in Proxmox under Tasks of " + upid.node);
+      rest();
+    }
+  }
+
+  /// Nobody's wish to stop ends the cleaning up.
+  void rest() {
+    try {
       pause_(ask_again);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Interrupted || !cleaned_) throw;
     }
   }
 
@@ -163,7 +172,7 @@ class Run {
             .hint(
                 "look at its console in Proxmox; CPU type (host or x86-64-v2-AES) and firmware are "
                 "the usual causes");
-      pause_(ask_again);
+      rest();
     }
   }
 
@@ -222,18 +231,22 @@ Probe probe(proxmox::Client& client, const Clock& clock, Entropy& entropy, const
   return Run{client, clock, entropy, plan, pause, told}.run();
 }
 
+std::string render_text(const ProbeStep& step) {
+  return fmt::format("{}  {:<13} {:>7}  {}\n", step.ok ? "ok  " : "BAD ", step.name,
+                     to_rough_string(step.took),
+                     replace_all(step.text, "\n", "\n                              "));
+}
+
+std::string verdict(const Probe& probe) {
+  if (probe.ok()) return "a VM can be made, started and destroyed here";
+  if (probe.clean) return "the probe failed; nothing of it is left";
+  return "the probe failed and could not take everything away again: see the steps above";
+}
+
 std::string render_text(const Probe& probe) {
   std::string text;
-  for (const ProbeStep& step : probe.steps)
-    text += fmt::format("{}  {:<13} {:>7}  {}\n", step.ok ? "ok  " : "BAD ", step.name,
-                        to_rough_string(step.took),
-                        replace_all(step.text, "\n", "\n                              "));
-  text +=
-      probe.ok() ? "\na VM can be made, started and destroyed here\n"
-      : probe.clean
-          ? "\nthe probe failed; nothing of it is left\n"
-          : "\nthe probe failed and could not take everything away again: see the steps above\n";
-  return text;
+  for (const ProbeStep& step : probe.steps) text += render_text(step);
+  return text + "\n" + verdict(probe) + "\n";
 }
 
 text::Value to_value(const Probe& probe) {

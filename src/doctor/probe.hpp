@@ -40,7 +40,7 @@ struct Probe {
 };
 
 /// Waits for a while, or until somebody wants to stop: real time for a user, virtual time in the
-/// lab.
+/// lab. Throws Interrupted once when somebody does; after that it waits, for the cleaning up.
 using Pause = std::function<void(Duration)>;
 
 /// Downloads the image, imports it into a VM, gives it a cloud-init drive, starts it, looks for
@@ -49,7 +49,11 @@ using Pause = std::function<void(Duration)>;
 Probe probe(proxmox::Client& client, const Clock& clock, Entropy& entropy, const ProbePlan& plan,
             const Pause& pause, const std::function<void(const ProbeStep&)>& told = {});
 
+/// One line a step.
+std::string render_text(const ProbeStep& step);
+/// The steps and the verdict.
 std::string render_text(const Probe& probe);
+std::string verdict(const Probe& probe);
 text::Value to_value(const Probe& probe);
 
 }  // namespace rocca::doctor

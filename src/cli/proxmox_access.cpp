@@ -1,0 +1,72 @@
+#include "cli/proxmox_access.hpp"
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::cli {
+
+namespace {
+
+net::Fingerprint parse_pin(const std::string& text) {
+  const auto pin = net::Fingerprint::parse(text);
+  if (!pin)
+    throw Error(Fault::Usage, fmt::format("'{}' is no SHA-256 fingerprint", text))
+        .hint("32 pairs of hex digits with colons, as `pvenode cert info` prints them");
+  return *pin;
+}
+
+}  // namespace
+
+std::vector<Flag> access_flags() {
+  return {{.name = "endpoint",
+           .kind = FlagKind::Text,
+           .value = "URL",
+           .help = "the Proxmox to ask, without a spec: https://HOST:8006",
+           .repeats = true},
+          {.name = "token-file",
+           .kind = FlagKind::Text,
+           .value = "FILE",
+           .help = "file that holds USER@REALM!TOKENID=SECRET"},
+          {.name = "fingerprint",
+           .kind = FlagKind::Text,
+           .value = "SHA256",
+           .help = "the certificate to trust, with --endpoint"},
+          {.name = "ca-file",
+           .kind = FlagKind::Text,
+           .value = "FILE",
+           .help = "the authority to trust, with --endpoint"},
+          {.name = "insecure", .help = "trust any certificate, with --endpoint"}};
+}
+
+std::optional<Secret> find_token(Context& context, const Invocation& invocation) {
+  if (const auto file = invocation.find("token-file")) {
+    std::string text = context.files.get(*file, 4096);
+    Secret token{trim(text)};
+    wipe(text);
+    return token;
+  }
+  if (const auto token = context.variable("ROCCA_PROXMOX_TOKEN")) return Secret{*token};
+  return std::nullopt;
+}
+
+Secret get_token(Context& context, const Invocation& invocation) {
+  if (auto token = find_token(context, invocation)) return std::move(*token);
+  throw Error(Fault::Usage, "no API token is given")
+      .hint(
+          "put USER@REALM!TOKENID=SECRET into ROCCA_PROXMOX_TOKEN, or name a file with "
+          "--token-file");
+}
+
+net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
+                  const std::optional<std::string>& ca_file, bool insecure) {
+  if (fingerprint) return net::Tls::pinned(parse_pin(*fingerprint));
+  if (ca_file) return net::Tls::authority(context.files.get(*ca_file, 1u << 20));
+  return insecure ? net::Tls::unverified() : net::Tls::system();
+}
+
+}  // namespace rocca::cli

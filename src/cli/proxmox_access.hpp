@@ -1,0 +1,31 @@
+#pragma once
+
+#include "base/secret.hpp"
+#include "cli/command.hpp"
+#include "net/tls.hpp"
+#include "spec/spec.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rocca::cli {
+
+struct Context;
+
+/// `--endpoint`, `--token-file`, `--fingerprint`, `--ca-file`, `--insecure`: how a Proxmox is
+/// reached without a spec.
+std::vector<Flag> access_flags();
+
+/// The token from `--token-file` or ROCCA_PROXMOX_TOKEN, never from the command line, which
+/// everybody can read; nothing if neither is given.
+std::optional<Secret> find_token(Context& context, const Invocation& invocation);
+/// The same, or Error(Usage) that says how to give one.
+Secret get_token(Context& context, const Invocation& invocation);
+
+/// How the far side is known: by its fingerprint, by an authority, not at all, or as the system
+/// does.
+net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
+                  const std::optional<std::string>& ca_file, bool insecure);
+
+}  // namespace rocca::cli
