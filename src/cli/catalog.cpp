@@ -1,6 +1,7 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
 #include "cli/proxmox_access.hpp"
+#include "cli/secrets_catalog.hpp"
 
 namespace rocca::cli {
 
@@ -126,6 +127,7 @@ Catalog catalog() {
              "before there is a spec"},
             {"rocca doctor blue --probe --trace probe.jsonl", "can a VM really be made there"}},
        .run = run_doctor});
+  add_secrets_verbs(verbs);
   verbs.push_back(
       {.name = "lab",
        .group = "Try it without hardware",

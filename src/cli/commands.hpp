@@ -14,6 +14,14 @@ int run_lab(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);
 int run_new(Context& context, const Invocation& invocation);
 int run_schema(Context& context, const Invocation& invocation);
+int run_secrets_decrypt(Context& context, const Invocation& invocation);
+int run_secrets_edit(Context& context, const Invocation& invocation);
+int run_secrets_encrypt(Context& context, const Invocation& invocation);
+int run_secrets_rotate(Context& context, const Invocation& invocation);
+int run_secrets_set(Context& context, const Invocation& invocation);
+int run_secrets_show(Context& context, const Invocation& invocation);
+int run_secrets_unset(Context& context, const Invocation& invocation);
+int run_secrets_updatekeys(Context& context, const Invocation& invocation);
 int run_validate(Context& context, const Invocation& invocation);
 int run_version(Context& context, const Invocation& invocation);
 
