@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace rocca::talos {
@@ -354,11 +355,19 @@ std::vector<ConfigDocument> decode_config(const std::vector<Value>& documents, u
     const bool usable = problems.size() == before || decoded.value.size() != 0;
     if (!usable) continue;
     for (const ConfigDocument& other : out) {
-      if (other.id() == decoded.id())
+      const bool links = other.type != nullptr && decoded.type != nullptr && other.type->link &&
+                         decoded.type->link && other.name() == decoded.name();
+      if (other.id() == decoded.id()) {
         problems.push_back(
             {"duplicate-document", decoded.id(),
              fmt::format("this document stands twice, first in line {}", other.place.line),
              decoded.place});
+      } else if (links) {
+        problems.push_back(
+            {"conflicting-documents", decoded.id(),
+             fmt::format("{} in line {} is about the same link", other.id(), other.place.line),
+             decoded.place});
+      }
     }
     out.push_back(std::move(decoded));
   }
@@ -416,6 +425,12 @@ std::optional<UrlParts> parse_url(std::string_view text) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
   if (control) return std::nullopt;
+  for (std::size_t at = text.find('%'); at != std::string_view::npos; at = text.find('%', at + 1)) {
+    const auto is_hex = [&](std::size_t i) {
+      return i < text.size() && std::isxdigit(static_cast<unsigned char>(text[i])) != 0;
+    };
+    if (!is_hex(at + 1) || !is_hex(at + 2)) return std::nullopt;
+  }
   UrlParts url;
   if (const auto hash = text.find('#'); hash != std::string_view::npos) {
     url.fragment = std::string{text.substr(hash + 1)};

@@ -17,6 +17,7 @@ struct ConfigProblem {
   std::string path;  // "machine.network.interfaces[0].mtu", "HostnameConfig: auto"
   std::string message;
   text::Place place;
+  bool ours = false;  // Talos itself would take it, and be wrong
 };
 using ConfigProblems = std::vector<ConfigProblem>;
 

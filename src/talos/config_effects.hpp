@@ -1,0 +1,40 @@
+#pragma once
+
+#include "talos/config_codec.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rocca::talos {
+
+/// What it costs to bring a changed configuration to a running node.
+enum class ConfigEffect : std::uint8_t {
+  None,
+  Live,     // applied at once, nothing restarts (or nothing happens before the next upgrade)
+  Service,  // kubelet, a control plane's pods or an extension's service start again
+  Reboot,
+};
+
+const char* to_string(ConfigEffect effect) noexcept;
+
+struct ConfigChange {
+  std::string path;  // a section, never a value: "machine.kubelet", "v1alpha1/LinkConfig/eth0"
+  ConfigEffect effect = ConfigEffect::Live;
+
+  friend bool operator==(const ConfigChange&, const ConfigChange&) = default;
+};
+
+/// What differs, section by section, in the order of the configuration. Talos up to 1.13 decides
+/// alike: documents never force a reboot, of the main one only the sections it knows how to
+/// re-read do not.
+std::vector<ConfigChange> config_changes(const std::vector<ConfigDocument>& before,
+                                         const std::vector<ConfigDocument>& after);
+/// The costliest of them.
+ConfigEffect effect_of(const std::vector<ConfigChange>& changes);
+
+/// The same for two texts. Throws Error(Usage) for one that this Talos would not read.
+std::vector<ConfigChange> effects_of_change(std::string_view before, std::string_view after,
+                                            unsigned minor);
+
+}  // namespace rocca::talos

@@ -1,0 +1,101 @@
+#include "talos/config_effects.hpp"
+
+#include "base/error.hpp"
+
+#include <gmock/gmock.h>
+
+namespace rocca::talos {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr const char* base = R"(version: v1alpha1
+machine:
+  type: worker
+  token: hidden
+  kubelet: { image: "a:1" }
+  install: { disk: /dev/sda, image: "i:1" }
+  registries: { config: { r: { auth: { username: u } } } }
+cluster:
+  controlPlane: { endpoint: "https://10.0.0.20:6443" }
+)";
+
+struct Row {
+  const char* name;
+  const char* from;  // a piece of the base,
+  const char* to;    // what takes its place
+  const char* path;
+  ConfigEffect effect;
+};
+
+class Effects : public testing::TestWithParam<Row> {};
+
+TEST_P(Effects, AreToldBySection) {
+  const Row& row = GetParam();
+  std::string changed = base;
+  changed.replace(changed.find(row.from), std::string_view{row.from}.size(), row.to);
+  const auto changes = effects_of_change(base, changed, 13);
+  EXPECT_THAT(changes, ElementsAre(ConfigChange{row.path, row.effect}));
+  EXPECT_EQ(effect_of(changes), row.effect);
+  // The way back costs the same.
+  EXPECT_EQ(effect_of(effects_of_change(changed, base, 13)), row.effect);
+}
+
+constexpr const char* more = "cluster:\n  controlPlane";
+INSTANTIATE_TEST_SUITE_P(
+    Table, Effects,
+    testing::Values(
+        Row{"Debug", "version: v1alpha1", "version: v1alpha1\ndebug: true", "debug",
+            ConfigEffect::Live},
+        Row{"Persist", "version: v1alpha1", "version: v1alpha1\npersist: false", "persist",
+            ConfigEffect::Reboot},
+        Row{"Type", "type: worker", "type: controlplane", "machine.type", ConfigEffect::Reboot},
+        Row{"Token", "token: hidden", "token: other", "machine.token", ConfigEffect::Reboot},
+        Row{"Kubelet", "a:1", "a:2", "machine.kubelet", ConfigEffect::Service},
+        Row{"Install", "i:1", "i:2", "machine.install", ConfigEffect::Live},
+        Row{"RegistryAuth", "username: u", "username: v", "machine.registries.config",
+            ConfigEffect::Reboot},
+        Row{"RegistryTls", "r: { auth", "r: { tls: { insecureSkipVerify: true }, auth",
+            "machine.registries.config", ConfigEffect::Live},
+        Row{"Mirror", "registries: {", "registries: { mirrors: { a: { endpoints: [b] } },",
+            "machine.registries.mirrors", ConfigEffect::Live},
+        Row{"Sysctl", "cluster:", "  sysctls: { a: b }\ncluster:", "machine.sysctls",
+            ConfigEffect::Live},
+        Row{"Env", "cluster:", "  env: { a: b }\ncluster:", "machine.env", ConfigEffect::Reboot},
+        Row{"Files", "cluster:", "  files: [{ path: /var/a, op: create }]\ncluster:",
+            "machine.files", ConfigEffect::Reboot},
+        Row{"Udev", "cluster:", "  udev: { rules: [a] }\ncluster:", "machine.udev",
+            ConfigEffect::Reboot},
+        Row{"Network", "cluster:", "  network: { hostname: a }\ncluster:", "machine.network",
+            ConfigEffect::Live},
+        Row{"KubePrism", "cluster:", "  features: { kubePrism: { enabled: true } }\ncluster:",
+            "machine.features.kubePrism", ConfigEffect::Live},
+        Row{"DiskQuota", "cluster:", "  features: { diskQuotaSupport: true }\ncluster:",
+            "machine.features.diskQuotaSupport", ConfigEffect::Reboot},
+        Row{"Labels", "cluster:", "  nodeLabels: { a: b }\ncluster:", "machine.nodeLabels",
+            ConfigEffect::Live},
+        Row{"Endpoint", "10.0.0.20", "10.0.0.21", "cluster.controlPlane", ConfigEffect::Service},
+        Row{"ClusterName", more, "cluster:\n  clusterName: x\n  controlPlane",
+            "cluster.clusterName", ConfigEffect::Live},
+        Row{"ApiServer", more, "cluster:\n  apiServer: { image: x }\n  controlPlane",
+            "cluster.apiServer", ConfigEffect::Service},
+        Row{"Document", "version: v1alpha1",
+            "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\n---\nversion: v1alpha1",
+            "v1alpha1/LinkConfig/eth0", ConfigEffect::Live},
+        Row{"Extension", "version: v1alpha1",
+            "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: t\nenvironment: [A=b]\n"
+            "---\nversion: v1alpha1",
+            "v1alpha1/ExtensionServiceConfig/t", ConfigEffect::Service}),
+    [](const auto& row) { return row.param.name; });
+
+TEST(Effects, AreNoneForTheSameMeaning) {
+  std::string same = base;
+  same.replace(same.find("token: hidden"), 13, "token: \"hidden\"  # quoted");
+  EXPECT_THAT(effects_of_change(base, same, 13), IsEmpty());
+  EXPECT_EQ(effect_of({}), ConfigEffect::None);
+  EXPECT_THROW(effects_of_change(base, "machine: { nosuch: 1 }", 13), Error);
+}
+
+}  // namespace
+}  // namespace rocca::talos

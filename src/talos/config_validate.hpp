@@ -1,0 +1,27 @@
+#pragma once
+
+#include "talos/config_codec.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Finds offline what a node would refuse, and what it would take although it cannot work.
+namespace rocca::talos {
+
+/// Where the configuration is for: `Metal` must say where to install, `Cloud` (nocloud too) need
+/// not.
+enum class ConfigMode { Cloud, Metal };
+
+/// The largest configuration: gRPC messages of Talos end at 32 MiB, and the call needs some of it.
+constexpr std::size_t max_config_size = 32 * 1024 * 1024 - 4096;
+
+/// Every problem, with its place and path; those that Talos does not find are marked `ours`. No
+/// value that could be a secret is repeated.
+ConfigProblems validate_config(std::string_view text, const std::string& name, unsigned minor,
+                               ConfigMode mode);
+ConfigProblems validate_documents(const std::vector<ConfigDocument>& config, unsigned minor,
+                                  ConfigMode mode);
+
+}  // namespace rocca::talos
