@@ -370,6 +370,23 @@ TEST_F(Sops, RefusesPlainTextsThatSopsCannotHold) {
   EXPECT_THROW(encrypted("a: 18446744073709551615\n", Format::Yaml), Error);
 }
 
+TEST_F(Sops, OpensCommentsWhereSopsLeavesThem) {
+  const std::string clear = "a: {b: 1} # flow\ne: [] # empty\nc: d\nl: [x]\n";
+  std::string sealed = encrypted(clear, Format::Yaml);
+  EXPECT_EQ(decrypted(sealed, Format::Yaml), clear);
+  // sops puts the comment of an empty collection on a line of its own, sealed for inside of it,
+  const std::size_t beside = sealed.find("e: [] #");
+  sealed.replace(beside, 7, "e: []\n#");
+  EXPECT_THAT(decrypted(sealed, Format::Yaml), HasSubstr("e: []\n# empty\nc: d\n"));
+}
+
+TEST_F(Sops, TakesCommentsThatStandAsItemsOfAList) {
+  // sops writes a sealed comment in a list as if it were an item.
+  std::string sealed = encrypted("l:\n    # about x\n    - x\n    # last\n", Format::Yaml);
+  sealed = replace_all(sealed, "    #ENC", "    - ENC");
+  EXPECT_EQ(decrypted(sealed, Format::Yaml), "l:\n    # about x\n    - x\n    # last\n");
+}
+
 TEST_F(Sops, ListsNamesWithoutTheKey) {
   const File file =
       File::parse(encrypted("a: 1\nb: {c: [x, y]}\n", Format::Yaml), Format::Yaml, "f");

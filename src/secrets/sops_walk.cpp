@@ -241,17 +241,27 @@ void Sealer::document(Value& root) {
 
 /// Inside of a level that the caller has opened.
 void Sealer::collection(Value& whole) {
+  const std::vector<std::string> around = std::move(neighbours_);
+  std::string previous;
   for (text::Entry& entry : whole.entries()) {
+    neighbours_ = {entry.key, previous};
     comments(entry.comments.before);
-    if (entry.comments.beside) comment(*entry.comments.beside);
+    // What stands beside a flow collection belongs inside of it for sops.
+    const bool flow = !entry.value.is_scalar() &&
+                      (entry.value.style() == text::Style::Flow || entry.value.size() == 0);
+    if (entry.comments.beside && !flow) comment(*entry.comments.beside);
     path_.push_back(entry.key);
     shown_.push_back(entry.key);
+    if (entry.comments.beside && flow) comment(*entry.comments.beside);
     value(entry.value);
     path_.pop_back();
     shown_.pop_back();
     active_.back().clear();
+    neighbours_ = {entry.key};
     comments(entry.comments.after);
+    previous = entry.key;
   }
+  neighbours_ = around;
   for (std::size_t i = 0; i < whole.items().size(); ++i) {
     Value& item = whole.items()[i];
     const text::Comments& own = std::as_const(item).comments();
@@ -298,19 +308,25 @@ void Sealer::comment(std::string& line) {
   const auto sealed = SealedValue::parse(line);
   if (!sealed) return;  // old files have them in clear
   // The place of a comment is that of the map around it. Writers have not always agreed which map
-  // that is, so the maps further out are tried, too.
-  Path tried = path_;
-  for (;;) {
-    const std::string place = join(tried, ":") + ":";
-    if (const auto plaintext = sops::open(*sealed, data_key_, place)) {
-      std::string clear{plaintext->reveal()};
-      if (stash_ != nullptr && tried == path_)
-        (*stash_)[crypto::sha256("comment\n" + place + "\n" + clear)].push_back(line);
-      line = std::move(clear);
-      return;
-    }
-    if (tried.empty()) return;
-    tried.pop_back();
+  // that is: those further out and those beside it are tried, too.
+  std::vector<Path> places{path_};
+  for (const std::string& key : neighbours_) {
+    places.push_back(path_);
+    places.back().push_back(key);
+  }
+  for (Path outer = path_; !outer.empty();) {
+    outer.pop_back();
+    places.push_back(outer);
+  }
+  for (const Path& place : places) {
+    const std::string aad_there = join(place, ":") + ":";
+    const auto plaintext = sops::open(*sealed, data_key_, aad_there);
+    if (!plaintext) continue;
+    std::string clear{plaintext->reveal()};
+    if (stash_ != nullptr && place == path_)
+      (*stash_)[crypto::sha256("comment\n" + aad_there + "\n" + clear)].push_back(line);
+    line = std::move(clear);
+    return;
   }
 }
 

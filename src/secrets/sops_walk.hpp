@@ -57,6 +57,7 @@ class Sealer {
   Stash* stash_ = nullptr;
   Path path_;                                     // map keys
   Path shown_;                                    // and indices
+  Path neighbours_;                               // keys beside which a comment stands
   std::vector<std::vector<std::string>> active_;  // comments that may speak of what follows
   std::string hashed_;                            // plaintexts, for the MAC
 };
