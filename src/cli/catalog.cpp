@@ -12,6 +12,18 @@ std::vector<Flag> joined(std::vector<Flag> first, const std::vector<Flag>& secon
   return first;
 }
 
+std::vector<Flag> access_file_flags(const std::string& name) {
+  return {{.name = "file",
+           .kind = FlagKind::Text,
+           .value = "FILE",
+           .help = "write it there instead of printing it"},
+          {.name = "save", .help = "write it to configs/" + name + " beside the spec"},
+          {.name = "lifetime",
+           .kind = FlagKind::Duration,
+           .value = "DURATION",
+           .help = "how long it is good for; by default a year"}};
+}
+
 }  // namespace
 
 Catalog catalog() {
@@ -22,7 +34,8 @@ Catalog catalog() {
                    .description = "Makes clusters/NAME with a commented cluster.yaml, .gitignore "
                                   "and .envrc, and for the whole "
                                   "repository .sops.yaml and the JSON Schema that editors use; an "
-                                  "age key, if there is none. "
+                                  "age key, if there is none; and secrets.sops.yaml with the "
+                                  "cluster's own PKI. "
                                   "With --from, the new cluster is made after another one, with "
                                   "names, addresses, VM ids and "
                                   "secrets of its own. What is already there is never overwritten.",
@@ -34,6 +47,62 @@ Catalog catalog() {
                    .examples = {{"rocca new blue", "a first cluster"},
                                 {"rocca new green --from blue", "a second one beside it"}},
                    .run = run_new});
+  verbs.push_back(
+      {.name = "init",
+       .group = "From nothing to a cluster",
+       .summary = "make a cluster that fits a Proxmox",
+       .description =
+           "Asks a Proxmox for its hosts, storages and bridges, proposes addresses in the subnet, "
+           "and makes what `rocca new` makes, with a spec that fits this Proxmox and the token "
+           "among "
+           "its secrets. It shows the certificate to pin. Nothing is changed on the Proxmox.\n\n"
+           "The token is read from ROCCA_PROXMOX_TOKEN or from a file, never from the command "
+           "line.",
+       .arguments = {{.name = "NAME", .help = "the cluster's name: a DNS label"}},
+       .flags = joined(access_flags(), {{.name = "host",
+                                         .kind = FlagKind::Text,
+                                         .value = "NAME",
+                                         .help = "host to use; by default all that are up",
+                                         .repeats = true},
+                                        {.name = "images",
+                                         .kind = FlagKind::Text,
+                                         .value = "STORAGE",
+                                         .help = "storage for images; by default the roomiest"},
+                                        {.name = "disks",
+                                         .kind = FlagKind::Text,
+                                         .value = "STORAGE",
+                                         .help = "storage for disks; by default the roomiest"},
+                                        {.name = "bridge",
+                                         .kind = FlagKind::Text,
+                                         .value = "NAME",
+                                         .help = "bridge for NICs; by default the first"},
+                                        {.name = "subnet",
+                                         .kind = FlagKind::Text,
+                                         .value = "CIDR",
+                                         .help = "where the machines live: 192.168.1.0/24"},
+                                        {.name = "gateway",
+                                         .kind = FlagKind::Text,
+                                         .value = "ADDRESS",
+                                         .help = "the router of the subnet"},
+                                        {.name = "nameserver",
+                                         .kind = FlagKind::Text,
+                                         .value = "ADDRESS",
+                                         .help = "by default the gateway",
+                                         .repeats = true},
+                                        {.name = "control-planes",
+                                         .kind = FlagKind::Number,
+                                         .value = "N",
+                                         .fallback = "3",
+                                         .help = "how many control planes"},
+                                        {.name = "workers",
+                                         .kind = FlagKind::Number,
+                                         .value = "N",
+                                         .fallback = "2",
+                                         .help = "how many workers"}}),
+       .examples = {{"rocca init blue --endpoint https://pve.home:8006 --subnet 192.168.1.0/24 "
+                     "--gateway 192.168.1.1",
+                     "a cluster for this Proxmox"}},
+       .run = run_init});
   verbs.push_back({.name = "validate",
                    .group = "From nothing to a cluster",
                    .summary = "find the mistakes in a cluster's files",
@@ -127,6 +196,25 @@ Catalog catalog() {
              "before there is a spec"},
             {"rocca doctor blue --probe --trace probe.jsonl", "can a VM really be made there"}},
        .run = run_doctor});
+  verbs.push_back({.name = "kubeconfig",
+                   .group = "Access",
+                   .summary = "mint an admin kubeconfig",
+                   .description = "Made from the cluster's own secrets, offline: the cluster need "
+                                  "not be there. Printed, or written for its owner alone.",
+                   .arguments = {cluster_argument()},
+                   .flags = access_file_flags("kubeconfig"),
+                   .examples = {{"rocca kubeconfig blue --save", "where .envrc points to"},
+                                {"rocca kubeconfig --lifetime 8h > admin.yaml", "for today"}},
+                   .run = run_kubeconfig});
+  verbs.push_back({.name = "talosconfig",
+                   .group = "Access",
+                   .summary = "mint an admin talosconfig",
+                   .description = "Made from the cluster's own secrets, offline: the cluster need "
+                                  "not be there. Printed, or written for its owner alone.",
+                   .arguments = {cluster_argument()},
+                   .flags = access_file_flags("talosconfig"),
+                   .examples = {{"rocca talosconfig blue --save", "where .envrc points to"}},
+                   .run = run_talosconfig});
   add_secrets_verbs(verbs);
   verbs.push_back(
       {.name = "lab",

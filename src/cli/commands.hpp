@@ -10,6 +10,8 @@ int run_completion(Context& context, const Invocation& invocation);
 int run_doctor(Context& context, const Invocation& invocation);
 int run_explain(Context& context, const Invocation& invocation);
 int run_help(Context& context, const Invocation& invocation);
+int run_init(Context& context, const Invocation& invocation);
+int run_kubeconfig(Context& context, const Invocation& invocation);
 int run_lab(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);
 int run_new(Context& context, const Invocation& invocation);
@@ -22,6 +24,7 @@ int run_secrets_set(Context& context, const Invocation& invocation);
 int run_secrets_show(Context& context, const Invocation& invocation);
 int run_secrets_unset(Context& context, const Invocation& invocation);
 int run_secrets_updatekeys(Context& context, const Invocation& invocation);
+int run_talosconfig(Context& context, const Invocation& invocation);
 int run_validate(Context& context, const Invocation& invocation);
 int run_version(Context& context, const Invocation& invocation);
 

@@ -39,17 +39,6 @@ std::optional<std::string> upward(const Context& context, Look look) {
   }
 }
 
-std::string ask(Context& context, std::string_view question, std::string_view flag) {
-  if (!context.terminal.in || !context.terminal.err)
-    throw Error(Fault::Refused,
-                fmt::format("this needs a yes, and there is no terminal to ask on: {}", question))
-        .hint(fmt::format("pass {} to say so beforehand", flag));
-  context.err << question << ' ' << std::flush;
-  std::string answer;
-  if (!std::getline(context.in, answer)) context.err << '\n';
-  return std::string{trim(answer)};
-}
-
 }  // namespace
 
 std::optional<std::string> Context::variable(const std::string& name) const {
@@ -64,19 +53,31 @@ std::string paint(bool on, Colour colour, std::string_view text) {
   return fmt::format("\x1b[{}m{}\x1b[0m", codes[static_cast<std::size_t>(colour)], text);
 }
 
+std::string ask_line(Context& context, std::string_view question, std::string_view flag) {
+  if (!context.terminal.in || !context.terminal.err)
+    throw Error(
+        Fault::Refused,
+        fmt::format("this needs an answer, and there is no terminal to ask on: {}", question))
+        .hint(fmt::format("pass {} to say so beforehand", flag));
+  context.err << question << ' ' << std::flush;
+  std::string answer;
+  if (!std::getline(context.in, answer)) context.err << '\n';
+  return std::string{trim(answer)};
+}
+
 void confirm(Context& context, std::string_view question, bool yes, std::string_view flag) {
   if (yes) return;
-  const std::string answer = to_lower(ask(context, fmt::format("{} [y/N]", question), flag));
+  const std::string answer = to_lower(ask_line(context, fmt::format("{} [y/N]", question), flag));
   if (answer != "y" && answer != "yes")
     throw Error(Fault::Refused, "not confirmed; nothing was done");
 }
 
 void confirm_name(Context& context, std::string_view question, std::string_view name,
                   const std::optional<std::string>& given, std::string_view flag) {
-  const std::string answer = given
-                                 ? *given
-                                 : ask(context, fmt::format("{} Type {} to go on:", question, name),
-                                       fmt::format("{} {}", flag, name));
+  const std::string answer =
+      given ? *given
+            : ask_line(context, fmt::format("{} Type {} to go on:", question, name),
+                       fmt::format("{} {}", flag, name));
   if (answer != name)
     throw Error(Fault::Refused, fmt::format("'{}' is not '{}'; nothing was done", answer, name));
 }

@@ -69,6 +69,10 @@ enum class Colour { Red, Green, Yellow, Cyan, Bold, Dim };
 /// The text in that colour if `on`, else as it is.
 std::string paint(bool on, Colour colour, std::string_view text);
 
+/// One line from the user at the terminal; Error(Refused), exit 3, where there is none. `flag` is
+/// what a script passes instead.
+std::string ask_line(Context& context, std::string_view question, std::string_view flag);
+
 /// Goes on if `yes` or if the user at the terminal says so; Error(Refused), exit 3, in every other
 /// case. `flag` is what a script passes instead: `--yes`.
 void confirm(Context& context, std::string_view question, bool yes,

@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "cli/child.hpp"
+#include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -12,6 +13,7 @@
 #include "secrets/sops_config.hpp"
 #include "secrets/sops_identities.hpp"
 #include "secrets/x509.hpp"
+#include "spec/locate.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>
@@ -206,6 +208,11 @@ int run_secrets_decrypt(Context& context, const Invocation& invocation) {
 }
 
 int run_secrets_show(Context& context, const Invocation& invocation) {
+  const std::string named = file_argument(invocation);
+  const auto status = named == "-" ? std::nullopt : context.files.status(absolute(context, named));
+  const bool is_file = named == "-" || (!named.empty() && status && !status->folder &&
+                                        !named.ends_with(spec::spec_file_name));
+  if (!is_file) return show_cluster_secrets(context, invocation, invocation.argument("FILE"));
   const sops::File file = read_file(context, invocation);
   const Secret key = Keys(context).data_key(file);
   const sops::Plain plain = file.decrypt(key);

@@ -138,14 +138,21 @@ void add_secrets_verbs(Catalog& verbs) {
        .flags = {age_flag(), type_flag()},
        .examples = {{"rocca secrets updatekeys secrets.sops.yaml", "after a change of .sops.yaml"}},
        .run = run_secrets_updatekeys});
-  verbs.push_back({.name = "secrets show",
-                   .group = group,
-                   .summary = "list names and kinds in a SOPS file",
-                   .description = "Names, kinds, and when certificates expire.",
-                   .arguments = {file("the encrypted file")},
-                   .flags = {type_flag(), output_flag()},
-                   .examples = {{"rocca secrets show secrets.sops.yaml", "what is there"}},
-                   .run = run_secrets_show});
+  verbs.push_back(
+      {.name = "secrets show",
+       .group = group,
+       .summary = "list names and kinds, never values",
+       .description = "Names, kinds, and when certificates expire: of a SOPS file, or of all the "
+                      "secrets files of a cluster.",
+       .arguments = {{.name = "FILE",
+                      .arity = Arity::Optional,
+                      .offer = Offer::Files,
+                      .help = "an encrypted file or a cluster; by default the cluster around the "
+                              "working directory"}},
+       .flags = {type_flag(), output_flag()},
+       .examples = {{"rocca secrets show secrets.sops.yaml", "what is there"},
+                    {"rocca secrets show blue", "what the cluster blue has"}},
+       .run = run_secrets_show});
 }
 
 }  // namespace rocca::cli

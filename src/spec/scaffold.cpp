@@ -19,7 +19,17 @@ namespace rocca::spec {
 
 namespace {
 
-constexpr const char* template_text = R"(# yaml-language-server: $schema={schema}
+/// A line with its comment in a column of its own.
+std::string noted(const std::string& line, const char* comment) {
+  constexpr std::size_t column = 44;
+  std::size_t width = 0;
+  for (const char c : line) width += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1u : 0u;
+  return line + std::string(width < column ? column - width : 2, ' ') + comment + "\n";
+}
+
+std::string spec_text(const std::string& schema, const std::string& name, const Site& site) {
+  std::string text = fmt::format(
+      R"(# yaml-language-server: $schema={schema}
 # A Talos cluster on Proxmox. `rocca explain KEY` tells what a key means, `rocca validate` what is wrong.
 apiVersion: rocca.dev/v1
 kind: Cluster
@@ -30,31 +40,51 @@ spec:
     extensions: [qemu-guest-agent]          # short for siderolabs/…; add iscsi-tools, util-linux-tools for Longhorn
   kubernetes:
     version: v1.34.1                        # Talos 1.11 runs 1.29 to 1.34
-    endpoint: {{ vip: 192.168.1.60 }}         # an address that nobody has; the control planes share it
-    # cni: {{ cilium: {{ version: 1.18.4 }} }}  # flannel when left out
+)",
+      fmt::arg("schema", schema), fmt::arg("name", name));
+  if (site.vip)
+    text += noted(fmt::format("    endpoint: {{ vip: {} }}", to_string(*site.vip)),
+                  "# an address that nobody has; the control planes share it");
+  std::vector<std::string> nameservers;
+  for (const IpAddress& address : site.nameservers) nameservers.push_back(to_string(address));
+  text += fmt::format(
+      R"(    # cni: {{ cilium: {{ version: 1.18.4 }} }}  # flannel when left out
   network:
     addressing: static                      # or dhcp, meta
-    subnet: 192.168.1.0/24
-    gateway: 192.168.1.1
-    nameservers: [192.168.1.1]
+    subnet: {}
+    gateway: {}
+    nameservers: [{}]
   proxmox:
-    endpoints: [https://pve.home:8006]
-    # fingerprint: "AB:CD:…"                # `pvenode cert info` on the host; or caFile
-    token: {{ secret: proxmox.token }}        # rocca secrets set proxmox.token
-    hosts: [pve]
-    storage: {{ images: local, disks: local-lvm }}
-    bridge: vmbr0
+    endpoints: [{}]
+)",
+      to_string(site.subnet), to_string(site.gateway), join(nameservers, ", "),
+      join(site.endpoints, ", "));
+  text += site.fingerprint.empty() ? noted("    # fingerprint: \"AB:CD:…\"",
+                                           "# `pvenode cert info` on the host; or caFile")
+                                   : fmt::format("    fingerprint: \"{}\"\n", site.fingerprint);
+  text += fmt::format(
+      R"(    token: {{ secret: proxmox.token }}        # rocca secrets set proxmox.token
+    hosts: [{}]
+    storage: {{ images: {}, disks: {} }}
+    bridge: {}
   machine: {{ cores: 2, memory: 4GiB, disks: {{ system: 20GiB }} }}   # for every node; nodes and pools may differ
   nodes:
-    cp-1: {{ role: controlplane, address: 192.168.1.61 }}
-    cp-2: {{ role: controlplane, address: 192.168.1.62 }}
-    cp-3: {{ role: controlplane, address: 192.168.1.63 }}
-  pools:
-    worker: {{ count: 2, addresses: 192.168.1.64-192.168.1.79 }}
-  # handover:
-  #   flux: {{ url: https://github.com/YOU/fleet, path: clusters/{name}, auth: {{ secret: flux.git }} }}
-  # backup: {{ schedule: "0 3 * * *", keep: 14, to: {{ folder: /srv/backups/{name} }} }}
-)";
+)",
+      join(site.hosts, ", "), site.images, site.disks, site.bridge);
+  std::size_t number = 0;
+  for (const IpAddress& address : site.control_planes)
+    text += fmt::format("    cp-{}: {{ role: controlplane, address: {} }}\n", ++number,
+                        to_string(address));
+  if (site.workers > 0 && site.worker_addresses)
+    text += fmt::format("  pools:\n    worker: {{ count: {}, addresses: {}-{} }}\n", site.workers,
+                        to_string(site.worker_addresses->first()),
+                        to_string(site.worker_addresses->last()));
+  return text + fmt::format(R"(  # handover:
+  #   flux: {{ url: https://github.com/YOU/fleet, path: clusters/{0}, auth: {{ secret: flux.git }} }}
+  # backup: {{ schedule: "0 3 * * *", keep: 14, to: {{ folder: /srv/backups/{0} }} }}
+)",
+                            name);
+}
 
 constexpr const char* gitignore_text =
     "# Access files and local state; what is needed again is in Git or can be read from the live "
@@ -402,13 +432,63 @@ void copy_files(Files& files, const std::string& from, const std::string& to,
 
 }  // namespace
 
-Scaffold scaffold(const std::string& root, const std::string& name, const std::string& recipient) {
+Site Site::example() {
+  const auto at = [](std::uint32_t last) { return IpAddress::v4(0xc0a80100u + last); };
+  Site site;
+  site.endpoints = {"https://pve.home:8006"};
+  site.hosts = {"pve"};
+  site.images = "local";
+  site.disks = "local-lvm";
+  site.bridge = "vmbr0";
+  site.subnet = Cidr{at(0), 24};
+  site.gateway = at(1);
+  site.nameservers = {at(1)};
+  site.vip = at(60);
+  site.control_planes = {at(61), at(62), at(63)};
+  site.workers = 2;
+  site.worker_addresses = AddressRange{at(64), at(79)};
+  return site;
+}
+
+void propose_addresses(Site& site, unsigned control_planes, unsigned workers, Files& files,
+                       const std::vector<std::string>& others,
+                       const std::vector<IpAddress>& taken) {
+  Claims claims;
+  for (const std::string& other : others) claim(load(files, other).spec, claims);
+  for (const IpAddress& address : taken) claims.addresses.emplace_back(address, address);
+  claims.addresses.emplace_back(site.gateway, site.gateway);
+  // Round blocks are easier to read, and leave the addresses below them to routers and printers.
+  constexpr std::uint64_t round = 20;
+  const std::uint64_t room = workers == 0 ? 0 : std::max<std::uint64_t>(16, workers);
+  const std::uint64_t size = 1 + control_planes + room;
+  for (std::uint64_t offset = round;; offset += round) {
+    const auto first = site.subnet.network().plus(offset);
+    const auto last = first ? first->plus(size - 1) : std::nullopt;
+    if (!last || !site.subnet.usable(*last)) break;
+    const AddressRange block{*first, *last};
+    const auto clash =
+        std::any_of(claims.addresses.begin(), claims.addresses.end(),
+                    [&](const AddressRange& range) { return range.overlaps(block); });
+    if (clash) continue;
+    if (control_planes > 1) site.vip = *first;
+    site.control_planes.clear();
+    for (unsigned i = 1; i <= control_planes; ++i) site.control_planes.push_back(*first->plus(i));
+    site.workers = workers;
+    if (workers > 0) site.worker_addresses = AddressRange{*first->plus(control_planes + 1), *last};
+    return;
+  }
+  throw Error(Fault::Conflict,
+              fmt::format("{} has no free block of {} addresses", to_string(site.subnet), size))
+      .hint("a larger subnet, or fewer machines");
+}
+
+Scaffold scaffold(const std::string& root, const std::string& name, const std::string& recipient,
+                  const Site& site) {
   require_name(name);
   Scaffold made;
   made.folder = below(root, "clusters/" + name);
-  const std::string spec = fmt::format(
-      template_text, fmt::arg("schema", schema_path(root, made.folder)), fmt::arg("name", name));
-  made.files.push_back({below(made.folder, spec_file_name), spec, 0644, false});
+  made.files.push_back({below(made.folder, spec_file_name),
+                        spec_text(schema_path(root, made.folder), name, site), 0644, false});
   add_common(made, root, recipient);
   made.references = {"proxmox.token"};
   return made;

@@ -166,5 +166,43 @@ TEST(NewFrom, SaysWhenTheSubnetIsFull) {
   }
 }
 
+Site site_in(const char* subnet, const char* gateway) {
+  Site site = Site::example();
+  site.subnet = *Cidr::parse(subnet);
+  site.gateway = *IpAddress::parse(gateway);
+  site.vip.reset();
+  return site;
+}
+
+TEST(ProposeAddresses, TakesABlockThatNobodyHas) {
+  Repository repository;
+  Site site = site_in("10.0.0.0/24", "10.0.0.50");
+  // 20 to 39 meets the pool of the cluster that is there, 40 to 59 the gateway, 60 to 79 a host.
+  propose_addresses(site, 3, 2, repository.files, {"clusters/blue/cluster.yaml"},
+                    {*IpAddress::parse("10.0.0.79")});
+  EXPECT_EQ(to_string(*site.vip), "10.0.0.80");
+  EXPECT_EQ(to_string(site.control_planes.back()), "10.0.0.83");
+  EXPECT_EQ(to_string(site.worker_addresses->first()), "10.0.0.84");
+  EXPECT_EQ(to_string(site.worker_addresses->last()), "10.0.0.99");
+}
+
+TEST(ProposeAddresses, GivesASingleControlPlaneNoVip) {
+  MemoryFiles files;
+  Site site = site_in("10.0.0.0/24", "10.0.0.1");
+  propose_addresses(site, 1, 0, files, {}, {});
+  EXPECT_FALSE(site.vip);
+  const Scaffold made = scaffold("", "one", recipient, site);
+  write(files, made);
+  const Loaded loaded = load(files, "clusters/one/cluster.yaml");
+  EXPECT_THAT(loaded.diagnostics.problems(), IsEmpty());
+  EXPECT_EQ(loaded.spec.nodes.size(), 1u);
+}
+
+TEST(ProposeAddresses, SaysWhenThereIsNoRoom) {
+  MemoryFiles files;
+  Site site = site_in("10.0.0.0/27", "10.0.0.1");
+  EXPECT_THROW(propose_addresses(site, 3, 2, files, {}, {}), Error);
+}
+
 }  // namespace
 }  // namespace rocca::spec

@@ -1,0 +1,83 @@
+#include "base/error.hpp"
+#include "cli/cluster_secrets.hpp"
+#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+namespace rocca::cli {
+
+namespace {
+
+std::string bracketed(const IpAddress& address) {
+  return address.is_v4() ? to_string(address) : "[" + to_string(address) + "]";
+}
+
+/// Where kube-apiserver is reached: the VIP, the host name, or the first control plane.
+std::string server_of(const spec::Spec& spec) {
+  if (const auto& endpoint = spec.kubernetes.endpoint) {
+    if (endpoint->vip) return fmt::format("https://{}:6443", bracketed(*endpoint->vip->address));
+    if (endpoint->host) return fmt::format("https://{}:6443", **endpoint->host);
+  }
+  for (const spec::Node* node : spec.control_planes())
+    if (node->address) return fmt::format("https://{}:6443", bracketed(**node->address));
+  throw Error(Fault::Usage, "nobody knows yet where the cluster's API will be")
+      .hint("its control planes get their addresses by DHCP; name kubernetes.endpoint");
+}
+
+void hand_out(Context& context, const Invocation& invocation, const spec::Spec& spec,
+              const Secret& text, const std::string& name) {
+  std::string path = invocation.find("file").value_or("");
+  if (path.empty() && invocation.is_set("save")) {
+    context.files.make_folder(spec.folder + "/configs", 0700);
+    path = spec.folder + "/configs/" + name;
+  }
+  if (path.empty()) {
+    context.out << text.reveal();
+    return;
+  }
+  context.files.write(path, text.reveal(), 0600);
+  context.err << "wrote " << path << "\n";
+}
+
+}  // namespace
+
+int run_kubeconfig(Context& context, const Invocation& invocation) {
+  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+  secrets::KubeconfigOptions options;
+  options.cluster = *spec.name;
+  options.server = server_of(spec);
+  if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
+  Keys keys{context};
+  const secrets::Bundle bundle = get_bundle(context, keys, spec);
+  hand_out(context, invocation, spec,
+           secrets::mint_kubeconfig(bundle, options, context.clock.now(), context.entropy),
+           "kubeconfig");
+  return 0;
+}
+
+int run_talosconfig(Context& context, const Invocation& invocation) {
+  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+  secrets::TalosconfigOptions options;
+  options.context = *spec.name;
+  for (const spec::Node& node : spec.nodes) {
+    if (!node.address) continue;
+    options.nodes.push_back(to_string(**node.address));
+    if (node.control_plane()) options.endpoints.push_back(to_string(**node.address));
+  }
+  if (options.endpoints.empty())
+    throw Error(Fault::Usage, "no control plane has an address in the spec")
+        .hint("with DHCP the addresses are known when the machines run");
+  if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
+  Keys keys{context};
+  const secrets::Bundle bundle = get_bundle(context, keys, spec);
+  hand_out(context, invocation, spec,
+           secrets::mint_talosconfig(bundle, options, context.clock.now(), context.entropy),
+           "talosconfig");
+  return 0;
+}
+
+}  // namespace rocca::cli

@@ -1,0 +1,57 @@
+#include "cli/cluster_secrets.hpp"
+
+#include "base/diagnostics.hpp"
+#include "base/error.hpp"
+#include "cli/context.hpp"
+#include "spec/load.hpp"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+namespace rocca::cli {
+
+const text::Value* find_bundle(const text::Value& secrets) {
+  if (const text::Value* bundle = secrets.find(bundle_key); bundle != nullptr && bundle->is_map())
+    return bundle;
+  return secrets.find("certs") != nullptr && secrets.find("trustdinfo") != nullptr ? &secrets
+                                                                                   : nullptr;
+}
+
+spec::Spec load_cluster(Context& context, const std::optional<std::string>& cluster) {
+  const std::string file = cluster_file(context, cluster);
+  spec::Loaded loaded = spec::load(context.files, file);
+  if (loaded.diagnostics.has_errors()) {
+    context.err << loaded.diagnostics.render();
+    loaded.diagnostics.throw_if_errors(file);
+  }
+  return std::move(loaded.spec);
+}
+
+std::vector<std::string> secret_files(const spec::Spec& spec) {
+  std::vector<std::string> paths;
+  for (const auto& file : spec.secret_files)
+    paths.push_back(file->starts_with('/') ? *file : spec.folder + "/" + *file);
+  return paths;
+}
+
+secrets::Bundle get_bundle(Context& context, Keys& keys, const spec::Spec& spec) {
+  std::string message = "the cluster has no Talos secrets bundle. Looked for:";
+  for (const std::string& path : secret_files(spec)) {
+    const auto plain = open_secrets(context, keys, path);
+    if (plain && !plain->documents().empty()) {
+      if (const text::Value* found = find_bundle(plain->documents().front())) {
+        Diagnostics problems;
+        auto bundle = secrets::read_bundle(*found, path, problems);
+        context.err << problems.render();
+        problems.throw_if_errors(path);
+        if (bundle) return std::move(*bundle);
+      }
+    }
+    message += plain ? fmt::format("\n  {} in {}", bundle_key, path)
+                     : fmt::format("\n  {} (no such file)", path);
+  }
+  throw Error(Fault::NotFound, std::move(message)).hint("`rocca new` makes one with a new cluster");
+}
+
+}  // namespace rocca::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "base/secret.hpp"
+#include "spec/scaffold.hpp"
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace rocca::cli {
+
+struct Context;
+
+/// The repository around the working directory: where .sops.yaml, clusters/ or .git is; else the
+/// directory itself.
+std::string repository(Context& context);
+
+/// Writes the files of a new cluster, with a fresh Talos bundle in secrets.sops.yaml, encrypted as
+/// the repository's .sops.yaml says; the user's age key is made if there is none. `make` gives the
+/// files for an age recipient, `known` the secrets that are there already (`proxmox.token`).
+/// Everything that can be refused is refused before the first file is
+/// made; what is there already is never overwritten.
+void write_cluster(Context& context, const std::string& root,
+                   const std::function<spec::Scaffold(const std::string& recipient)>& make,
+                   const std::map<std::string, Secret>& known = {});
+
+}  // namespace rocca::cli
