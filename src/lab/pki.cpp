@@ -255,4 +255,12 @@ std::optional<std::string> refuse_client(const std::string& chain_pem,
   return verify(read_all(chain_pem), authority_pem, "", now, X509_PURPOSE_SSL_CLIENT);
 }
 
+bool has_only_client_usage(std::string_view chain_pem) {
+  const Stack chain = read_all(chain_pem);
+  if (sk_X509_num(chain.get()) == 0) return false;
+  X509* leaf = sk_X509_value(chain.get(), 0);
+  const auto usage = X509_get_extended_key_usage(leaf);
+  return (X509_get_extension_flags(leaf) & EXFLAG_XKUSAGE) != 0 && usage == XKU_SSL_CLIENT;
+}
+
 }  // namespace rocca::lab

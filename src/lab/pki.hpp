@@ -66,4 +66,7 @@ std::optional<std::string> refuse_server(const std::string& chain_pem, const net
 std::optional<std::string> refuse_client(const std::string& chain_pem,
                                          const std::string& authority_pem, Instant now);
 
+/// Is clientAuth the one extended key usage of the leaf? Talos demands exactly that.
+bool has_only_client_usage(std::string_view chain_pem);
+
 }  // namespace rocca::lab

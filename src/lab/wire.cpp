@@ -215,6 +215,8 @@ std::optional<std::string> handshake(const net::ServerTls& server, const net::Tl
   if (auto reason =
           refuse_client(client.identity->certificate_pem, server.client_authority_pem, now))
     return fmt::format("the server refused our certificate: {}", *reason);
+  if (server.exact_client_usage && !has_only_client_usage(client.identity->certificate_pem))
+    return "the server refused our certificate: bad certificate";
   incoming.peer_certificate = first_certificate_der(client.identity->certificate_pem).value_or("");
   return std::nullopt;
 }

@@ -1,0 +1,129 @@
+#include "lab/talos/certificates.hpp"
+
+#include "base/address.hpp"
+#include "base/handle.hpp"
+#include "base/strings.hpp"
+
+#include <openssl/bio.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+namespace rocca::lab::talos {
+
+namespace {
+
+using Key = Handle<EVP_PKEY, EVP_PKEY_free>;
+using Certificate = Handle<X509, X509_free>;
+using Bio = Handle<BIO, BIO_free_all>;
+using Extension = Handle<X509_EXTENSION, X509_EXTENSION_free>;
+
+Bio reader(std::string_view text) {
+  return Bio{BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))};
+}
+
+std::string text_of(BIO* bio) {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio, &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+
+Key read_key(std::string_view pem) {
+  // OpenSSL does not know Talos's label.
+  const std::string standard = replace_all(pem, "ED25519 PRIVATE KEY", "PRIVATE KEY");
+  const Bio bio = reader(standard);
+  return Key{PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr)};
+}
+
+bool extend(X509* certificate, X509* issuer, int nid, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+  const Extension extension{X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str())};
+  return extension && X509_add_ext(certificate, extension.get(), -1) == 1;
+}
+
+std::time_t seconds(Instant instant) {
+  return static_cast<std::time_t>(
+      std::chrono::duration_cast<std::chrono::seconds>(instant.time_since_epoch()).count());
+}
+
+void add_name(X509_NAME* name, const char* field, const std::string& value) {
+  X509_NAME_add_entry_by_txt(name, field, MBSTRING_UTF8,
+                             reinterpret_cast<const unsigned char*>(value.data()),
+                             static_cast<int>(value.size()), -1, 0);
+}
+
+}  // namespace
+
+std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const Leaf& leaf,
+                                       Entropy& entropy, Instant now) {
+  const Bio in = reader(authority.certificate_pem);
+  const Certificate issuer{PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr)};
+  const Key signer = read_key(authority.key_pem);
+  if (!issuer || !signer) return std::nullopt;
+  const std::string raw = entropy.bytes(32);
+  const Key key{leaf.elliptic
+                    ? EVP_EC_gen("P-256")
+                    : EVP_PKEY_new_raw_private_key(
+                          EVP_PKEY_ED25519, nullptr,
+                          reinterpret_cast<const unsigned char*>(raw.data()), raw.size())};
+  const Certificate made{X509_new()};
+  if (!key || !made) return std::nullopt;
+  X509_set_version(made.get(), 2);
+  ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()), entropy.word() >> 1);
+  ASN1_TIME_set(X509_getm_notBefore(made.get()), seconds(now));
+  ASN1_TIME_set(X509_getm_notAfter(made.get()), seconds(now + leaf.valid_for));
+  X509_NAME* subject = X509_get_subject_name(made.get());
+  for (const std::string& organization : leaf.organizations) add_name(subject, "O", organization);
+  if (!leaf.common_name.empty()) add_name(subject, "CN", leaf.common_name);
+  X509_set_issuer_name(made.get(), X509_get_subject_name(issuer.get()));
+  X509_set_pubkey(made.get(), key.get());
+  std::vector<std::string> names;
+  for (const std::string& each : leaf.names)
+    names.push_back((IpAddress::parse(each) ? "IP:" : "DNS:") + each);
+  if (!names.empty()) extend(made.get(), issuer.get(), NID_subject_alt_name, join(names, ","));
+  extend(made.get(), issuer.get(), NID_key_usage,
+         leaf.elliptic ? "critical,digitalSignature,keyEncipherment" : "critical,digitalSignature");
+  std::vector<std::string> usages;
+  if (leaf.server) usages.push_back("serverAuth");
+  if (leaf.client) usages.push_back("clientAuth");
+  if (!usages.empty()) extend(made.get(), issuer.get(), NID_ext_key_usage, join(usages, ","));
+  if (X509_get0_subject_key_id(issuer.get()) != nullptr)
+    extend(made.get(), issuer.get(), NID_authority_key_identifier, "keyid");
+  const bool plain = EVP_PKEY_get_base_id(signer.get()) == EVP_PKEY_ED25519;
+  if (X509_sign(made.get(), signer.get(), plain ? nullptr : EVP_sha256()) == 0) return std::nullopt;
+  const Bio certificate_out{BIO_new(BIO_s_mem())};
+  const Bio key_out{BIO_new(BIO_s_mem())};
+  PEM_write_bio_X509(certificate_out.get(), made.get());
+  if (leaf.elliptic)
+    PEM_write_bio_PrivateKey_traditional(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr,
+                                         nullptr);
+  else
+    PEM_write_bio_PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  return net::Identity{text_of(certificate_out.get()), Secret::take(text_of(key_out.get()))};
+}
+
+std::vector<std::string> organizations(std::string_view der) {
+  const auto* data = reinterpret_cast<const unsigned char*>(der.data());
+  const Certificate certificate{d2i_X509(nullptr, &data, static_cast<long>(der.size()))};
+  std::vector<std::string> found;
+  if (!certificate) return found;
+  const X509_NAME* name = X509_get_subject_name(certificate.get());
+  for (int at = X509_NAME_get_index_by_NID(name, NID_organizationName, -1); at >= 0;
+       at = X509_NAME_get_index_by_NID(name, NID_organizationName, at)) {
+    const ASN1_STRING* text = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at));
+    found.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                       static_cast<std::size_t>(ASN1_STRING_length(text)));
+  }
+  return found;
+}
+
+std::string talos_key_pem(std::string_view pem) {
+  return replace_all(
+      pem, " PRIVATE KEY-----",
+      pem.find("EC PRIVATE KEY") != pem.npos ? " PRIVATE KEY-----" : " ED25519 PRIVATE KEY-----");
+}
+
+}  // namespace rocca::lab::talos

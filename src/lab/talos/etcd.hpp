@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocca::lab::talos {
+
+/// One etcd cluster of the simulation: who its members are, who of them runs, and its data. All
+/// arithmetic of quorum is here; nodes only say whether their process runs.
+class EtcdCluster {
+ public:
+  struct Member {
+    std::uint64_t id = 0;
+    std::string name;
+    std::string peer_url, client_url;
+    bool learner = false;
+    bool started = false;  // its process runs and can be reached
+  };
+
+  explicit EtcdCluster(std::uint64_t term = 1) : term_(term) {}
+
+  const std::vector<Member>& members() const noexcept { return members_; }
+  const Member* find(std::uint64_t id) const;
+  /// The first member makes the cluster; later ones come as learners and need quorum. A member of
+  /// the same name is removed first, as Talos does. Nothing: no quorum.
+  std::optional<std::uint64_t> add(std::string name, const std::string& address, std::uint64_t id);
+  /// A learner that has caught up; nothing happens without quorum.
+  bool promote(std::uint64_t id);
+  enum class Removal { Removed, NotFound, NoLeader };
+  Removal remove(std::uint64_t id);
+  void set_started(std::uint64_t id, bool started);
+
+  bool has_quorum() const;
+  std::uint64_t leader() const noexcept { return has_quorum() ? leader_ : 0; }
+  /// Hands leadership on; the new leader's name, or nothing if nobody else can take it.
+  std::optional<std::string> transfer();
+
+  std::uint64_t term() const noexcept { return term_; }
+  std::uint64_t index() const noexcept { return index_; }
+  std::uint64_t revision() const noexcept { return revision_; }
+
+  /// False without quorum.
+  bool put(const std::string& key, std::string value);
+  const std::map<std::string, std::string>& data() const noexcept { return data_; }
+
+  /// A snapshot as `etcdctl snapshot save` writes it: bbolt file and digest. Any member can make
+  /// one, with or without quorum.
+  std::string snapshot() const;
+  struct Restored {
+    std::shared_ptr<EtcdCluster> cluster;
+    std::string error;   // in Talos's words; then there is no cluster
+    bool dirty = false;  // the data directory is not empty although it failed
+  };
+  /// A new cluster of nobody from a snapshot.
+  static Restored restore(const std::string& snapshot, bool skip_hash_check);
+
+ private:
+  void elect();
+
+  std::vector<Member> members_;
+  std::map<std::string, std::string> data_;
+  std::uint64_t leader_ = 0;
+  std::uint64_t term_;
+  std::uint64_t index_ = 3;
+  std::uint64_t revision_ = 1;
+};
+
+}  // namespace rocca::lab::talos

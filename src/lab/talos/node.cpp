@@ -1,0 +1,550 @@
+#include "lab/talos/node.hpp"
+
+#include "base/encoding.hpp"
+#include "base/strings.hpp"
+#include "base/uuid.hpp"
+#include "lab/pki.hpp"
+#include "lab/talos/certificates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::lab::talos {
+
+namespace {
+
+constexpr unsigned api_port = 50000;
+
+std::string pem_of(const std::string& base64) {
+  return from_base64(base64).value_or("");
+}
+
+std::string random_hex(Entropy& entropy, std::size_t bytes) {
+  return to_hex(entropy.bytes(bytes));
+}
+
+}  // namespace
+
+const char* to_string(Stage stage) {
+  constexpr const char* names[] = {"unknown",       "booting",   "installing",
+                                   "maintenance",   "running",   "rebooting",
+                                   "shutting down", "resetting", "upgrading"};
+  return names[static_cast<std::size_t>(stage)];
+}
+
+TalosNode* Fleet::find(std::string_view address) const {
+  for (TalosNode* node : nodes_) {
+    if (node->address_ == address) return node;
+    for (const Address& each : node->network_.addresses)
+      if (to_string(each.cidr.address()) == address) return node;
+  }
+  return nullptr;
+}
+
+TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
+    : fleet_(fleet),
+      world_(fleet.world()),
+      machine_(std::move(machine)),
+      timing_(timing),
+      entropy_(world_.fork(fmt::format("talos/{}", fleet.nodes_.size()))),
+      release_(Version::parse(machine_.version).value_or(Version{})),
+      store_(world_) {
+  disk_.meta = machine_.meta;
+  disk_.version = machine_.version;
+  disk_.platform = machine_.platform;
+  disk_.schematic = machine_.schematic;
+  // An image on a disk is Talos installed; an ISO still has to be.
+  disk_.installed = !machine_.boot_disk.empty() && machine_.platform != "container";
+  disk_.installed_disk = machine_.boot_disk;
+  disk_.node_id = to_base64url(entropy_.bytes(32));
+  fleet_.nodes_.push_back(this);
+}
+
+TalosNode::~TalosNode() {
+  close_port();
+  std::erase(fleet_.nodes_, this);
+}
+
+std::string TalosNode::platform() const {
+  return disk_.installed ? disk_.platform : machine_.platform;
+}
+
+std::string TalosNode::mode() const {
+  const std::string name = platform();
+  return name == "nocloud" ? "cloud" : name;
+}
+
+TalosNode::Stop TalosNode::new_stop() {
+  processes_.push_back(std::make_shared<Interrupt>());
+  return processes_.back();
+}
+
+Routine<void> TalosNode::contained(Routine<void> inner) {
+  try {
+    co_await inner;
+  } catch (const Interrupted&) {
+    // The machine went down under it.
+  }
+}
+
+void TalosNode::power_on() {
+  if (powered_) return;
+  powered_ = true;
+  world_.spawn(contained(run(new_stop())));
+}
+
+void TalosNode::power_off() {
+  if (!powered_) return;
+  powered_ = false;
+  stop_all();
+  for (const Address& each : network_.addresses)
+    if (world_.network().is_up(to_string(each.cidr.address())))
+      world_.network().set_up(to_string(each.cidr.address()), false);
+}
+
+/// Ends this boot: nothing of it runs or answers afterwards.
+void TalosNode::stop_all() {
+  for (const Stop& process : processes_) process->raise("the machine stopped");
+  processes_.clear();
+  close_port();
+  for (const auto& weak : calls_)
+    if (const auto call = weak.lock()) {
+      call->interrupt.raise("the machine stopped");
+      call->reply->cut();
+    }
+  calls_.clear();
+  if (disk_.etcd) disk_.etcd->set_started(disk_.etcd_member, false);
+  services_.clear();
+  order_.clear();
+  stage_ = Stage::Unknown;
+  config_.reset();
+  partial_.reset();
+  events_.clear();
+  bootstrapped_ = recover_ = going_down_ = upgrading_ = false;
+  node_registered_ = node_ready_ = pods_up_ = time_synced_ = network_ready_ = false;
+  try_before_.reset();
+  store_.clear();
+}
+
+void TalosNode::close_port() {
+  if (!service_) return;
+  world_.network().close(*service_);
+  service_.reset();
+}
+
+void TalosNode::open_port(std::optional<net::ServerTls> tls) {
+  close_port();
+  tls_ = std::move(tls);
+  service_ = world_.network().open(
+      address_, api_port,
+      {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), tls_,
+       [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
+         incoming(std::move(request), std::move(responder));
+       }});
+}
+
+void TalosNode::apply_network() {
+  PlatformNetwork platform_network;
+  if (platform() == "nocloud" && machine_.cloud_init.there)
+    platform_network = nocloud_network(machine_.cloud_init, machine_.links);
+  else if (const auto meta = disk_.meta.find(10); platform() == "metal" && meta != disk_.meta.end())
+    platform_network = meta_network(meta->second);
+  const MachineConfig* config = config_ ? &*config_ : partial_ ? &*partial_ : nullptr;
+  NetworkState next = merge_network(machine_.links, platform_network, config);
+  if (next.hostname.empty()) next.hostname = machine_.hostname;
+  if (next.hostname.empty())
+    next.hostname = fmt::format("talos-{}", to_lower(disk_.node_id.substr(0, 6)));
+  if (next.resolvers.empty()) next.resolvers = machine_.resolvers;
+  for (const Address& old : network_.addresses) {
+    const bool stays = std::any_of(next.addresses.begin(), next.addresses.end(),
+                                   [&](const Address& each) { return each.cidr == old.cidr; });
+    if (!stays) world_.network().remove_address(to_string(old.cidr.address()));
+  }
+  network_ = std::move(next);
+  hostname_ = network_.hostname;
+  address_.clear();
+  for (const Address& each : network_.addresses) {
+    const std::string text = to_string(each.cidr.address());
+    if (!world_.network().is_up(text)) {
+      world_.network().add_address(text);
+      world_.network().set_up(text, true);
+    }
+    if (address_.empty()) address_ = text;
+  }
+}
+
+Routine<void> TalosNode::run(Stop stop) {
+  boot_id_ = fmt::format("{}-{}-{}-{}-{}", random_hex(entropy_, 4), random_hex(entropy_, 2),
+                         random_hex(entropy_, 2), random_hex(entropy_, 2), random_hex(entropy_, 6));
+  release_ = Version::parse(disk_.installed ? disk_.version : machine_.version).value_or(Version{});
+  co_await world_.sleep(timing_.firmware, stop.get());
+  if (disk_.staged) {
+    disk_.config = std::move(disk_.staged);
+    disk_.staged.reset();
+  }
+  if (disk_.config) {
+    try {
+      config_ = MachineConfig::parse(*disk_.config, release_);
+    } catch (const ConfigError&) {
+      // What is on STATE was checked when it was applied; a downgrade may not read it any more.
+    }
+  }
+  publish();
+  stage_ = Stage::Booting;
+  sequence_event("initialize", 1);
+  world_.spawn(contained(start_service("machined", "", "Service started as goroutine",
+                                       std::chrono::milliseconds{50}, new_stop())));
+  world_.spawn(contained(start_service(
+      "containerd", "",
+      fmt::format("Process Process([\"/bin/containerd\" \"--address\" "
+                  "\"/system/run/containerd/containerd.sock\" \"--state\" "
+                  "\"/system/run/containerd\" \"--root\" \"/system/var/lib/containerd\"]) started "
+                  "with PID {}",
+                  ++pid_),
+      std::chrono::milliseconds{300}, new_stop())));
+  publish();
+  co_await world_.sleep(timing_.network, stop.get());
+  apply_network();
+  network_ready_ = !network_.addresses.empty();
+  time_synced_ = true;
+  sequence_event("initialize", 2);
+  publish();
+  // A user-data drive may bring the whole config; Proxmox's own is a cloud-config and is not one.
+  if (!config_ && machine_.cloud_init.there && platform() == "nocloud" &&
+      !machine_.cloud_init.user_data.empty() &&
+      !machine_.cloud_init.user_data.starts_with("#cloud-config")) {
+    try {
+      MachineConfig given = MachineConfig::parse(machine_.cloud_init.user_data, release_);
+      if (given.complete()) {
+        disk_.config = given.text();
+        config_ = std::move(given);
+        apply_network();
+      }
+    } catch (const ConfigError&) {
+    }
+  }
+  if (!config_) {
+    stage_ = Stage::Maintenance;
+    task_event("runningMaintenance", 0);
+    co_await world_.sleep(timing_.maintenance, stop.get());
+    if (!address_.empty()) {
+      Authority root(entropy_.fork(boot_id_), "maintenance-root", world_.now());
+      std::vector<std::string> names{"127.0.0.1", "::1", hostname_};
+      for (const Address& each : network_.addresses)
+        names.push_back(to_string(each.cidr.address()));
+      net::ServerTls tls;
+      tls.identity = root.issue({.common_name = "maintenance-service.talos.dev",
+                                 .names = names,
+                                 .organization = "",
+                                 .client = false,
+                                 .valid_for = std::chrono::hours{24}},
+                                world_.now());
+      if (release_.minor() >= 13)
+        co_await start_service("apid",
+                               "service \"containerd\" to be \"up\", api certificates, config to "
+                               "be ready",
+                               fmt::format("Started task apid (PID {}) for container apid", ++pid_),
+                               timing_.service, stop);
+      open_port(std::move(tls));
+    }
+    publish();
+    while (!config_) co_await world_.wait(config_given_, {}, stop.get());
+    // The maintenance service ends before apid begins: nobody listens in between.
+    co_await world_.sleep(std::chrono::milliseconds{50}, stop.get());
+    close_port();
+    services_.erase("apid");
+    std::erase(order_, "apid");
+    co_await world_.sleep(timing_.transition, stop.get());
+    apply_network();
+  }
+  if (!disk_.installed && !in_container()) {
+    co_await install(stop);
+    co_return;
+  }
+  stage_ = Stage::Booting;
+  sequence_event("boot", 1);
+  publish();
+  co_await boot_services(stop);
+}
+
+Routine<void> TalosNode::install(Stop stop) {
+  stage_ = Stage::Installing;
+  sequence_event("install", 1);
+  phase_event("install", 0);
+  publish();
+  co_await world_.sleep(timing_.install, stop.get());
+  std::string wanted = config_->get({"machine", "install", "disk"});
+  const text::Value* selector =
+      config_->main()->find({"machine", "install", "diskSelector", "serial"});
+  const auto disk =
+      std::find_if(machine_.disks.begin(), machine_.disks.end(), [&](const Disk& each) {
+        if (each.cdrom || each.readonly) return false;
+        return selector != nullptr ? each.serial == selector->text()
+                                   : "/dev/" + each.name == wanted;
+      });
+  if (disk == machine_.disks.end()) {
+    // The sequence fails and the machine keeps its stage: nothing was installed.
+    add_event("ConfigValidationErrorEvent", "");
+    sequence_event("install", 0);
+    publish();
+    co_return;
+  }
+  disk_.installed = true;
+  disk_.installed_disk = disk->name;
+  disk_.version = machine_.version;
+  disk_.platform = machine_.platform;
+  disk_.schematic = machine_.schematic;
+  take_image(config_->get({"machine", "install", "image"}));
+  sequence_event("install", 2);
+  start_down(Stage::Rebooting, "reboot", true, {}, "");
+}
+
+bool TalosNode::open_apid() {
+  SigningAuthority authority{pem_of(config_->get({"machine", "ca", "crt"})),
+                             pem_of(config_->get({"machine", "ca", "key"}))};
+  if (!config_->is_control_plane()) {
+    const auto signer = find_trustd();
+    if (!signer) return false;
+    authority.key_pem = *signer;
+  }
+  Leaf leaf;
+  leaf.common_name =
+      network_.domain.empty() ? hostname_ : fmt::format("{}.{}", hostname_, network_.domain);
+  for (const Address& each : network_.addresses)
+    leaf.names.push_back(to_string(each.cidr.address()));
+  leaf.names.push_back(hostname_);
+  if (const text::Value* sans = config_->main()->find({"machine", "certSANs"}))
+    for (const text::Value& san : sans->items()) leaf.names.push_back(san.text());
+  auto identity = sign_leaf(authority, leaf, entropy_, world_.now());
+  if (!identity) return false;
+  net::ServerTls tls;
+  tls.identity = std::move(*identity);
+  tls.clients = net::ServerTls::Clients::Require;
+  tls.client_authority_pem = authority.certificate_pem;
+  if (const text::Value* accepted = config_->main()->find({"machine", "acceptedCAs"}))
+    for (const text::Value& each : accepted->items())
+      if (const text::Value* crt = each.find("crt"))
+        tls.client_authority_pem += pem_of(crt->text());
+  tls.exact_client_usage = release_.minor() >= 12 ||
+                           config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
+  if (service_) {
+    tls_ = tls;
+    world_.network().replace_tls(*service_, tls);
+  } else {
+    open_port(std::move(tls));
+  }
+  return true;
+}
+
+/// The key with which some control plane of the same cluster signs for workers.
+std::optional<std::string> TalosNode::find_trustd() const {
+  for (const TalosNode* node : fleet_.nodes())
+    if (node != this && node->powered_ && node->is_control_plane() &&
+        node->service_running("trustd") &&
+        node->config_->get({"machine", "token"}) == config_->get({"machine", "token"}) &&
+        node->config_->get({"machine", "ca", "crt"}) == config_->get({"machine", "ca", "crt"}))
+      return pem_of(node->config_->get({"machine", "ca", "key"}));
+  return std::nullopt;
+}
+
+Routine<void> TalosNode::renew_certificates(Stop stop) {
+  while (true) {
+    co_await world_.sleep(std::chrono::hours{12}, stop.get());
+    if (service_ && config_) open_apid();
+  }
+}
+
+Routine<void> TalosNode::boot_services(Stop stop) {
+  const bool control_plane = config_->is_control_plane();
+  if (!in_container())
+    for (const char* id : {"auditd", "syslogd", "udevd", "dashboard"})
+      world_.spawn(contained(start_service(id, "", "Service started as goroutine",
+                                           std::chrono::milliseconds{100}, new_stop())));
+  if (control_plane)
+    world_.spawn(contained(
+        start_service("trustd", "service \"containerd\" to be \"up\", time sync, network",
+                      fmt::format("Started task trustd (PID {}) for container trustd", ++pid_),
+                      timing_.service, new_stop())));
+  set_service("apid", "Starting", "Starting service");
+  set_service("apid", "Waiting",
+              "Waiting for service \"containerd\" to be \"up\", api certificates");
+  if (control_plane) world_.spawn(contained(run_etcd(new_stop())));
+  world_.spawn(contained(run_kubelet(new_stop())));
+  world_.spawn(contained(start_service(
+      "cri",
+      "volume \"/var/lib\" to be mounted, volume \"/var/lib/cni\" to be mounted, volume "
+      "\"/var/lib/containerd\" to be mounted, volume \"/var/run\" to be mounted, volume "
+      "\"/var/run/lock\" to be mounted, network",
+      fmt::format("Process Process([\"/bin/containerd\" \"--address\" "
+                  "\"/run/containerd/containerd.sock\" \"--config\" "
+                  "\"/etc/cri/containerd.toml\"]) started with PID {}",
+                  ++pid_),
+      timing_.service, new_stop())));
+  for (const Extension& extension : machine_.extensions)
+    if (extension.service)
+      world_.spawn(contained(run_extension(extension.name, extension.needs_config, new_stop())));
+  co_await world_.sleep(timing_.service, stop.get());
+  while (!open_apid()) co_await world_.sleep(std::chrono::seconds{2}, stop.get());
+  set_service("apid", "Preparing", "Running pre state");
+  set_service("apid", "Preparing", "Creating service runner");
+  set_service("apid", "Running",
+              fmt::format("Started task apid (PID {}) for container apid", ++pid_));
+  set_health("apid", true);
+  world_.spawn(contained(renew_certificates(new_stop())));
+  publish();
+  // Members of the cluster appear and leave without a call to this node.
+  while (true) {
+    update_stage();
+    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{2}, stop.get());
+  }
+}
+
+Routine<void> TalosNode::run_extension(std::string name, bool needs_config, Stop stop) {
+  const std::string id = "ext-" + name;
+  set_service(id, "Starting", "Starting service");
+  set_service(id, "Waiting", "Waiting for service \"containerd\" to be \"up\"");
+  while (needs_config && config_->find("ExtensionServiceConfig", name) == nullptr)
+    co_await world_.wait(changed_, {}, stop.get());
+  co_await world_.sleep(timing_.service, stop.get());
+  set_service(id, "Preparing", "Running pre state");
+  set_service(id, "Preparing", "Creating service runner");
+  set_service(id, "Running",
+              fmt::format("Started task {} (PID {}) for container {}", id, ++pid_, id));
+}
+
+Routine<void> TalosNode::run_kubelet(Stop stop) {
+  const std::string volumes =
+      "volume \"/var/lib\" to be mounted, volume \"/var/lib/kubelet\" to be mounted, volume "
+      "\"/var/log\" to be mounted, volume \"/var/log/audit\" to be mounted, volume "
+      "\"/var/log/containers\" to be mounted, volume \"/var/log/pods\" to be mounted, volume "
+      "\"/var/lib/kubelet/seccomp\" to be mounted, volume \"/var/lib/kubelet/seccomp/profiles\" to "
+      "be mounted, volume \"/var/log/audit/kube\" to be mounted, volume \"/var/mnt\" to be "
+      "mounted, service \"cri\" ";
+  set_service("kubelet", "Starting", "Starting service");
+  set_service("kubelet", "Waiting", "Waiting for " + volumes + "to be \"up\", time sync, network");
+  set_service("kubelet", "Waiting", "Waiting for " + volumes + "to be registered");
+  set_service("kubelet", "Waiting", "Waiting for service \"cri\" to be \"up\"");
+  while (!service_running("cri")) co_await world_.wait(changed_, {}, stop.get());
+  set_service("kubelet", "Preparing", "Running pre state");
+  // Without an image to pull it stays here, as a node without its registry does.
+  while (!machine_.kubernetes) co_await world_.wait(changed_, {}, stop.get());
+  co_await world_.sleep(timing_.kubelet, stop.get());
+  set_service("kubelet", "Preparing", "Creating service runner");
+  set_service("kubelet", "Running",
+              fmt::format("Started task kubelet (PID {}) for container kubelet", ++pid_));
+  co_await world_.sleep(std::chrono::seconds{2}, stop.get());
+  set_health("kubelet", true);
+  // The node object appears once an API server of the cluster answers.
+  while (true) {
+    const std::shared_ptr<EtcdCluster> cluster = find_cluster();
+    const bool api = cluster && cluster->has_quorum();
+    if (api && !node_registered_) {
+      co_await world_.sleep(timing_.static_pods, stop.get());
+      node_registered_ = true;
+      pods_up_ = true;
+      publish();
+      co_await world_.sleep(timing_.node_ready, stop.get());
+      const text::Value* cni = config_->main()->find({"cluster", "network", "cni", "name"});
+      node_ready_ = cni == nullptr || cni->text() != "none";
+      publish();
+    }
+    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{5}, stop.get());
+  }
+}
+
+bool TalosNode::service_running(const std::string& id) const {
+  const auto found = services_.find(id);
+  return found != services_.end() && found->second.state == "Running";
+}
+
+/// Boot is over when every service runs; a service whose health is not known yet counts.
+void TalosNode::update_stage() {
+  if (stage_ == Stage::Booting && config_ && !going_down_) {
+    const bool all = service_running("apid") && service_running("kubelet") &&
+                     service_running("machined") &&
+                     std::all_of(services_.begin(), services_.end(), [](const auto& each) {
+                       return each.second.state == "Running" || each.second.state == "Finished";
+                     });
+    if (all) {
+      stage_ = Stage::Running;
+      sequence_event("boot", 2);
+    }
+  }
+  publish();
+}
+
+void TalosNode::start_down(Stage stage, std::string sequence, bool again,
+                           std::function<void()> between, std::string actor) {
+  if (going_down_) return;
+  going_down_ = true;
+  world_.spawn(
+      contained(go_down(stage, std::move(sequence), again, std::move(between), std::move(actor))));
+}
+
+Routine<void> TalosNode::go_down(Stage stage, std::string sequence, bool again,
+                                 std::function<void()> between, std::string actor) {
+  const Stop stop = new_stop();
+  stage_ = stage;
+  sequence_event(sequence, 1, actor);
+  phase_event("cleanup", 0);
+  publish();
+  co_await world_.sleep(timing_.shutdown, stop.get());
+  if (stage == Stage::Upgrading) co_await world_.sleep(timing_.upgrade, stop.get());
+  if (between) between();
+  // Out of this boot's routines: the next boot must not end with them.
+  world_.after(std::chrono::milliseconds{1}, [this, again] {
+    stop_all();
+    for (const Address& each : network_.addresses)
+      world_.network().set_up(to_string(each.cidr.address()), again);
+    if (again) {
+      world_.spawn(contained(run(new_stop())));
+    } else {
+      powered_ = false;
+      if (on_power_off) on_power_off();
+    }
+  });
+}
+
+void TalosNode::use_config(const MachineConfig& config) {
+  config_ = config;
+  apply_network();
+  if (service_) open_apid();
+  changed_.wake_all();
+  publish();
+}
+
+/// "factory.talos.dev/nocloud-installer/<schematic>:v1.11.6" becomes what boots next.
+void TalosNode::take_image(const std::string& image) {
+  const auto colon = image.rfind(':');
+  if (colon == std::string::npos) return;
+  const std::string tag = image.substr(colon + 1);
+  if (!Version::parse(tag)) return;
+  disk_.version = tag;
+  const std::vector<std::string> parts = split(image.substr(0, colon), '/');
+  if (parts.size() >= 2 && parts.back().size() == 64) {
+    disk_.schematic = parts.back();
+    const std::string& kind = parts[parts.size() - 2];
+    // From 1.10 on `installer` means metal, whatever the machine was before.
+    if (kind.starts_with("nocloud-"))
+      disk_.platform = "nocloud";
+    else if (kind.starts_with("metal-") || Version::parse(tag)->minor() >= 10)
+      disk_.platform = "metal";
+  }
+}
+
+std::string TalosNode::upgrade_refusal(const std::string& image) const {
+  const auto colon = image.rfind(':');
+  const auto target = Version::parse(image.substr(colon == std::string::npos ? 0 : colon + 1));
+  if (!target) return "";
+  const std::string from = to_string(release_), to = to_string(*target);
+  if (target->minor() > 13 || target->minor() < 9)
+    return fmt::format("upgrades to version {} are not supported", to);
+  if (release_.minor() + 2 < target->minor() || release_.minor() < 8)
+    return fmt::format("host version {} is too old to upgrade to Talos {}", from, to);
+  if (release_.minor() >= target->minor() + 2)
+    return fmt::format("host version {} is too new to downgrade to Talos {}", from, to);
+  return "";
+}
+
+}  // namespace rocca::lab::talos

@@ -1,0 +1,333 @@
+#pragma once
+
+#include "base/address.hpp"
+#include "lab/network.hpp"
+#include "lab/talos/config.hpp"
+#include "lab/talos/cosi.hpp"
+#include "lab/talos/etcd.hpp"
+#include "lab/talos/grpc.hpp"
+#include "lab/talos/platform.hpp"
+#include "lab/world.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocca::lab::talos {
+
+class TalosNode;
+
+/// The Talos machines of one simulated site: how they find each other for forwarding, trustd,
+/// discovery and etcd. Whoever owns nodes calls World::end_routines before they die.
+class Fleet {
+ public:
+  explicit Fleet(World& world) : world_(world) {}
+  World& world() const noexcept { return world_; }
+  const std::vector<TalosNode*>& nodes() const noexcept { return nodes_; }
+  TalosNode* find(std::string_view address) const;
+
+ private:
+  friend class TalosNode;
+  World& world_;
+  std::vector<TalosNode*> nodes_;
+};
+
+struct Disk {
+  std::string name;  // "sda"
+  std::uint64_t size = 0;
+  std::string serial, model = "QEMU HARDDISK", bus_path, wwid;
+  std::string transport = "virtio";
+  bool cdrom = false;
+  bool readonly = false;
+};
+
+struct Extension {
+  std::string name, version, image;
+  bool service = false;       // brings ext-<name>, and boot waits for it
+  bool needs_config = false;  // …which waits for an ExtensionServiceConfig of its name
+};
+
+/// What the machine is before any Talos ran on it.
+struct Machine {
+  std::string platform = "metal";  // metal, nocloud, container
+  std::string version = "v1.11.5";
+  std::string schematic;
+  std::vector<Extension> extensions;
+  std::vector<Disk> disks;
+  std::vector<Link> links;
+  std::string boot_disk;  // the disk whose image boots; "" for an ISO: Talos must be installed
+  NoCloudDrive cloud_init;
+  std::map<unsigned, std::string> meta;  // keys the image carries
+  std::string uuid, manufacturer, product, serial;
+  std::string hostname;    // of the platform "container"
+  bool kubernetes = true;  // images can be pulled and pods run
+  std::vector<std::string> resolvers{"1.1.1.1", "8.8.8.8"};
+};
+
+/// How long things take. Orders of magnitude of a small VM; a test may set all of them.
+struct NodeTiming {
+  Duration firmware = std::chrono::seconds{8};
+  Duration network = std::chrono::seconds{3};
+  Duration maintenance = std::chrono::seconds{1};
+  Duration transition = std::chrono::milliseconds{800};  // port closed between the two services
+  Duration service = std::chrono::milliseconds{700};
+  Duration install = std::chrono::seconds{30};
+  Duration etcd_start = std::chrono::seconds{3};
+  Duration etcd_healthy = std::chrono::seconds{5};
+  Duration etcd_join = std::chrono::seconds{3};
+  Duration kubelet = std::chrono::seconds{4};
+  Duration static_pods = std::chrono::seconds{10};
+  Duration node_ready = std::chrono::seconds{5};
+  Duration shutdown = std::chrono::seconds{2};
+  Duration upgrade = std::chrono::seconds{30};
+};
+
+enum class Stage {
+  Unknown,
+  Booting,
+  Installing,
+  Maintenance,
+  Running,
+  Rebooting,
+  ShuttingDown,
+  Resetting,
+  Upgrading
+};
+const char* to_string(Stage stage);
+
+/// A machine that runs Talos, from power-on to a member of a cluster: what answers on port 50000,
+/// and what is behind it. Everything on its disks outlives a power cycle.
+class TalosNode {
+ public:
+  TalosNode(Fleet& fleet, Machine machine, NodeTiming timing = {});
+  ~TalosNode();
+  TalosNode(const TalosNode&) = delete;
+  TalosNode& operator=(const TalosNode&) = delete;
+
+  void power_on();
+  /// The plug is pulled.
+  void power_off();
+  bool powered() const noexcept { return powered_; }
+  /// Called when the node switches itself off (shutdown, a reset without reboot).
+  std::function<void()> on_power_off;
+
+  Stage stage() const noexcept { return stage_; }
+  const std::string& address() const noexcept { return address_; }
+  const std::string& hostname() const noexcept { return hostname_; }
+  const Version& version() const noexcept { return release_; }
+  const NetworkState& network() const noexcept { return network_; }
+  const std::optional<MachineConfig>& config() const noexcept { return config_; }
+  bool api_answers() const noexcept { return service_.has_value(); }
+  bool is_control_plane() const { return config_ && config_->is_control_plane(); }
+  std::shared_ptr<EtcdCluster> etcd() const { return disk_.etcd; }
+  bool etcd_runs() const;
+  const ResourceStore& resources() const noexcept { return store_; }
+  bool service_running(const std::string& id) const;
+
+ private:
+  friend class Fleet;
+
+  struct ServiceEvent {
+    std::string message, state;
+    Instant when{};
+  };
+  struct Service {
+    std::string state;
+    std::vector<ServiceEvent> events;
+    bool unknown = true, healthy = false;
+    std::string last_message;
+    Instant last_change{};
+  };
+  struct MachineEvent {
+    std::string type;  // "MachineStatusEvent"
+    std::string data;
+    std::string id, actor;
+  };
+  /// What a disk keeps over a power cycle.
+  struct Persistent {
+    std::optional<std::string> config;
+    std::optional<std::string> staged;
+    std::map<unsigned, std::string> meta;
+    bool installed = false;
+    std::string installed_disk;
+    std::string version, platform, schematic;
+    std::string previous_version, previous_platform, previous_schematic;  // the other boot entry
+    std::shared_ptr<EtcdCluster> etcd;
+    std::uint64_t etcd_member = 0;
+    bool etcd_dirty = false;
+    std::string snapshot;
+    bool snapshot_there = false;
+    std::string node_id;
+  };
+  using Handler = Routine<void> (TalosNode::*)(std::shared_ptr<Call>);
+  struct Method {
+    const char* name;
+    const char* roles;  // letters of A(dmin) O(perator) R(eader) E(tcd backup)
+    Handler handler;
+  };
+
+  // node.cpp: power and boot
+  using Stop = std::shared_ptr<Interrupt>;  // one per routine: it ends with the machine
+  Stop new_stop();
+  static Routine<void> contained(Routine<void> inner);
+  Routine<void> run(Stop stop);
+  Routine<void> boot_services(Stop stop);
+  Routine<void> install(Stop stop);
+  Routine<void> run_kubelet(Stop stop);
+  Routine<void> run_extension(std::string name, bool needs_config, Stop stop);
+  /// Stops what runs, does `between` on the disks, and comes back or stays off.
+  void start_down(Stage stage, std::string sequence, bool again, std::function<void()> between,
+                  std::string actor);
+  Routine<void> go_down(Stage stage, std::string sequence, bool again,
+                        std::function<void()> between, std::string actor);
+  void apply_network();
+  void open_port(std::optional<net::ServerTls> tls);
+  void close_port();
+  bool open_apid();
+  void update_stage();
+  void stop_all();
+  std::optional<std::string> find_trustd() const;
+  Routine<void> renew_certificates(Stop stop);
+
+  // services.cpp
+  void set_service(const std::string& id, const std::string& state, std::string message);
+  void set_health(const std::string& id, bool healthy, std::string message = "");
+  Routine<void> start_service(std::string id, std::string waiting, std::string started,
+                              Duration time, Stop stop);
+  void add_event(std::string type, std::string data, std::string actor = "");
+  void sequence_event(const std::string& sequence, int action, const std::string& actor = "");
+  void phase_event(const std::string& phase, int action);
+  void task_event(const std::string& task, int action);
+  std::string next_xid();
+
+  // node_etcd.cpp
+  Routine<void> run_etcd(Stop stop);
+  void stop_etcd();
+  std::shared_ptr<EtcdCluster> find_cluster() const;
+  void etcd_ready();
+
+  // resources.cpp: what the state looks like as COSI resources
+  void publish();
+  void publish_network();
+  void publish_definitions();
+  void publish_config();
+  void publish_members();
+  void publish_status();
+
+  // api.cpp: the way of a call to its handler
+  void incoming(net::Incoming incoming, std::shared_ptr<net::Responder> responder);
+  void route(std::shared_ptr<Call> call);
+  void dispatch(std::shared_ptr<Call> call);
+  Routine<void> guarded(std::shared_ptr<Call> call);
+  Routine<void> serve(std::shared_ptr<Call> call);
+  void fan_out(std::shared_ptr<Call> call, const std::vector<std::string>& targets);
+  std::optional<Status> unreachable(const std::string& target, TalosNode*& found) const;
+  static const std::vector<Method>& methods();
+  bool knows_service(std::string_view name) const;
+  void require_metal() const;
+  void require_control_plane(const std::string& what) const;
+  Routine<void> hang(std::shared_ptr<Call> call);
+
+  // api_machine.cpp and api_etcd.cpp
+  Routine<void> apply_configuration(std::shared_ptr<Call> call);
+  Routine<void> apply_maintenance(std::shared_ptr<Call> call);
+  Routine<void> version_info(std::shared_ptr<Call> call);
+  Routine<void> hostname_info(std::shared_ptr<Call> call);
+  Routine<void> service_list(std::shared_ptr<Call> call);
+  Routine<void> service_start(std::shared_ptr<Call> call);
+  Routine<void> service_stop(std::shared_ptr<Call> call);
+  Routine<void> service_restart(std::shared_ptr<Call> call);
+  Routine<void> events(std::shared_ptr<Call> call);
+  Routine<void> logs(std::shared_ptr<Call> call);
+  Routine<void> dmesg(std::shared_ptr<Call> call);
+  Routine<void> read(std::shared_ptr<Call> call);
+  Routine<void> copy(std::shared_ptr<Call> call);
+  Routine<void> kubeconfig(std::shared_ptr<Call> call);
+  Routine<void> generate_client_configuration(std::shared_ptr<Call> call);
+  Routine<void> generate_configuration(std::shared_ptr<Call> call);
+  Routine<void> reboot(std::shared_ptr<Call> call);
+  Routine<void> shutdown(std::shared_ptr<Call> call);
+  Routine<void> reset(std::shared_ptr<Call> call);
+  Routine<void> upgrade(std::shared_ptr<Call> call);
+  Routine<void> rollback(std::shared_ptr<Call> call);
+  Routine<void> meta_write(std::shared_ptr<Call> call);
+  Routine<void> meta_delete(std::shared_ptr<Call> call);
+  Routine<void> image_list(std::shared_ptr<Call> call);
+  Routine<void> image_pull(std::shared_ptr<Call> call);
+  Routine<void> disks(std::shared_ptr<Call> call);
+  Routine<void> wipe(std::shared_ptr<Call> call);
+  Routine<void> lifecycle_install(std::shared_ptr<Call> call);
+  Routine<void> lifecycle_upgrade(std::shared_ptr<Call> call);
+  Routine<void> image_service_pull(std::shared_ptr<Call> call);
+  Routine<void> image_service_list(std::shared_ptr<Call> call);
+  Routine<void> empty_answer(std::shared_ptr<Call> call);
+  Routine<void> bootstrap(std::shared_ptr<Call> call);
+  Routine<void> etcd_members(std::shared_ptr<Call> call);
+  Routine<void> etcd_status(std::shared_ptr<Call> call);
+  Routine<void> etcd_alarms(std::shared_ptr<Call> call);
+  Routine<void> etcd_disarm(std::shared_ptr<Call> call);
+  Routine<void> etcd_defragment(std::shared_ptr<Call> call);
+  Routine<void> etcd_forfeit(std::shared_ptr<Call> call);
+  Routine<void> etcd_leave(std::shared_ptr<Call> call);
+  Routine<void> etcd_remove(std::shared_ptr<Call> call);
+  Routine<void> etcd_snapshot(std::shared_ptr<Call> call);
+  Routine<void> etcd_recover(std::shared_ptr<Call> call);
+  Routine<void> etcd_downgrade(std::shared_ptr<Call> call);
+
+  bool in_container() const { return machine_.platform == "container"; }
+  bool in_maintenance() const { return stage_ == Stage::Maintenance; }
+  std::string mode() const;  // metal, cloud, container
+  std::string platform() const;
+  std::string upgrade_refusal(const std::string& image) const;
+  void take_image(const std::string& image);
+  void use_config(const MachineConfig& config);
+
+  Fleet& fleet_;
+  World& world_;
+  Machine machine_;
+  NodeTiming timing_;
+  SeededEntropy entropy_;
+  Version release_;
+  Persistent disk_;
+  ResourceStore store_;
+
+  bool powered_ = false;
+  std::uint64_t boot_ = 0;       // counts boots; what belongs to an older one ends itself
+  std::vector<Stop> processes_;  // of this boot's routines
+  Stage stage_ = Stage::Unknown;
+  NetworkState network_;
+  std::string address_;
+  std::string hostname_;
+  std::string boot_id_;
+  bool time_synced_ = false;
+  bool network_ready_ = false;
+  bool node_registered_ = false, node_ready_ = false;
+  bool pods_up_ = false;
+  bool going_down_ = false;
+  std::optional<MachineConfig> config_;
+  std::optional<MachineConfig> partial_;  // fragments given in maintenance
+  std::optional<net::ServerTls> tls_;
+  std::optional<Network::Id> service_;
+  std::map<std::string, Service> services_;
+  std::vector<std::string> order_;  // services as they were started
+  std::vector<MachineEvent> events_;
+  Signal events_changed_;
+  Signal changed_;  // anything of the node's own state
+  Signal config_given_;
+  Signal bootstrap_asked_;
+  bool bootstrapped_ = false;
+  bool recover_ = false, skip_hash_ = false;
+  bool upgrading_ = false;
+  std::vector<std::weak_ptr<Call>> calls_;
+  std::uint64_t xids_ = 0;
+  std::uint64_t tries_ = 0;  // counts applies, so that a TRY reverts only what it tried
+  std::optional<std::string> try_before_;
+  unsigned pid_ = 1200;
+};
+
+}  // namespace rocca::lab::talos

@@ -1,0 +1,324 @@
+#include "lab/talos/node.hpp"
+#include "proto/common.pb.h"
+#include "proto/etcd.pb.h"
+#include "proto/machine.pb.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::lab::talos {
+
+namespace pb = rocca::proto::machine;
+
+bool TalosNode::etcd_runs() const {
+  return service_running("etcd");
+}
+
+/// The etcd cluster this machine belongs to, or the one of a control plane of its own cluster.
+std::shared_ptr<EtcdCluster> TalosNode::find_cluster() const {
+  if (disk_.etcd && disk_.etcd->find(disk_.etcd_member) != nullptr) return disk_.etcd;
+  if (!config_) return nullptr;
+  for (const TalosNode* node : fleet_.nodes())
+    if (node != this && node->powered_ && node->is_control_plane() && node->etcd_runs() &&
+        node->disk_.etcd && node->disk_.etcd->has_quorum() &&
+        node->config_->get({"cluster", "id"}) == config_->get({"cluster", "id"}) &&
+        node->config_->get({"cluster", "etcd", "ca", "crt"}) ==
+            config_->get({"cluster", "etcd", "ca", "crt"}))
+      return node->disk_.etcd;
+  return nullptr;
+}
+
+void TalosNode::stop_etcd() {
+  if (disk_.etcd) disk_.etcd->set_started(disk_.etcd_member, false);
+}
+
+Routine<void> TalosNode::run_etcd(Stop stop) {
+  const auto begin = [this] {
+    set_service("etcd", "Starting", "Starting service");
+    set_service("etcd", "Waiting",
+                "Waiting for volume \"/var/lib\" to be mounted, volume \"ETCD\" to be mounted, "
+                "service \"cri\" to be \"up\", time sync, network, etcd spec");
+  };
+  begin();
+  set_service("etcd", "Waiting", "Waiting for service \"cri\" to be \"up\"");
+  while (!service_running("cri")) co_await world_.wait(changed_, {}, stop.get());
+  set_service("etcd", "Preparing", "Running pre state");
+  bool joined = false;
+  while (!disk_.etcd || disk_.etcd->find(disk_.etcd_member) == nullptr) {
+    if (disk_.etcd) {
+      // Removed by others while it was down: the data is there, the member is not. etcd ends at
+      // once and is started again for ever.
+      set_service("etcd", "Waiting",
+                  "Runner Containerd(etcd) exited without error, going to restart it");
+      co_await world_.sleep(std::chrono::minutes{1}, stop.get());
+      continue;
+    }
+    if (bootstrapped_) {
+      // A call restarts the service; the old events are gone with it.
+      bootstrapped_ = false;
+      const auto self = services_.find("etcd");
+      if (self != services_.end()) self->second.events.clear();
+      begin();
+      set_service("etcd", "Preparing", "Running pre state");
+      if (recover_) {
+        std::string error;
+        if (!disk_.snapshot_there) {
+          error =
+              "error verifying snapshot: stat /var/lib/etcd.snapshot: no such file or directory";
+        } else {
+          EtcdCluster::Restored restored = EtcdCluster::restore(disk_.snapshot, skip_hash_);
+          error = restored.error;
+          disk_.etcd_dirty = disk_.etcd_dirty || restored.dirty;
+          disk_.etcd = restored.cluster;
+        }
+        if (!error.empty()) {
+          set_service("etcd", "Failed", "Failed to run pre stage: " + error);
+          co_await world_.wait(bootstrap_asked_, {}, stop.get());
+          continue;
+        }
+      } else {
+        disk_.etcd = std::make_shared<EtcdCluster>();
+      }
+      co_await world_.sleep(timing_.etcd_start, stop.get());
+      disk_.etcd_member = disk_.etcd->add(hostname_, address_, entropy_.word() | 1).value_or(0);
+      break;
+    }
+    if (const auto cluster = find_cluster()) {
+      co_await world_.sleep(timing_.etcd_start, stop.get());
+      // Only one learner at a time, as etcd has it.
+      const bool busy = std::any_of(cluster->members().begin(), cluster->members().end(),
+                                    [](const EtcdCluster::Member& each) { return each.learner; });
+      if (!busy) {
+        if (const auto id = cluster->add(hostname_, address_, entropy_.word() | 1)) {
+          disk_.etcd = cluster;
+          disk_.etcd_member = *id;
+          joined = true;
+          break;
+        }
+      }
+    }
+    co_await world_.wait(bootstrap_asked_, world_.now() + std::chrono::seconds{3}, stop.get());
+  }
+  set_service("etcd", "Preparing", "Creating service runner");
+  disk_.etcd->set_started(disk_.etcd_member, true);
+  set_service("etcd", "Running",
+              fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
+  if (joined) {
+    co_await world_.sleep(timing_.etcd_join, stop.get());
+    while (!disk_.etcd->promote(disk_.etcd_member))
+      co_await world_.sleep(std::chrono::seconds{3}, stop.get());
+  }
+  co_await world_.sleep(timing_.etcd_healthy, stop.get());
+  set_health("etcd", true);
+  bool healthy = true;
+  while (true) {
+    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{20}, stop.get());
+    if (!disk_.etcd) co_return;  // it left
+    if (disk_.etcd->find(disk_.etcd_member) == nullptr && etcd_runs()) {
+      set_service("etcd", "Waiting",
+                  "Runner Containerd(etcd) exited without error, going to restart it");
+      services_["etcd"].unknown = false;
+      services_["etcd"].healthy = false;
+      services_["etcd"].last_message = "service not running";
+      publish();
+      continue;
+    }
+    const bool now = disk_.etcd->has_quorum();
+    if (etcd_runs() && now != healthy) {
+      healthy = now;
+      set_health("etcd", now, now ? "" : "context deadline exceeded");
+    }
+  }
+}
+
+Routine<void> TalosNode::bootstrap(std::shared_ptr<Call> call) {
+  const auto request = call->parse<pb::BootstrapRequest>();
+  if (!is_control_plane()) {
+    if (release_.minor() >= 13)
+      refuse(Code::Unimplemented, "bootstrap is only available on control plane nodes");
+    refuse(Code::FailedPrecondition, "bootstrap can only be performed on a control plane node");
+  }
+  if (!service_running("cri")) refuse(Code::FailedPrecondition, "bootstrap is not available yet");
+  if (!time_synced_) refuse(Code::FailedPrecondition, "time is not in sync yet");
+  if (disk_.etcd || disk_.etcd_dirty)
+    refuse(Code::AlreadyExists, "etcd data directory is not empty");
+  bootstrapped_ = true;
+  recover_ = request.recover_etcd();
+  skip_hash_ = request.recover_skip_hash_check();
+  bootstrap_asked_.wake_all();
+  pb::BootstrapResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+  co_return;
+}
+
+Routine<void> TalosNode::etcd_members(std::shared_ptr<Call> call) {
+  require_control_plane("member list");
+  const auto request = call->parse<pb::EtcdMemberListRequest>();
+  // Asked through the whole cluster it answers on a node whose own member is gone, too.
+  const std::shared_ptr<EtcdCluster> cluster =
+      request.query_local() ? (etcd_runs() ? disk_.etcd : nullptr) : find_cluster();
+  if (!cluster || !cluster->has_quorum()) co_await hang(call);
+  pb::EtcdMemberListResponse response;
+  pb::EtcdMembers& list = *response.add_messages();
+  for (const EtcdCluster::Member& member : cluster->members()) {
+    list.add_legacy_members(member.name);
+    pb::EtcdMember& out = *list.add_members();
+    out.set_id(member.id);
+    out.set_hostname(member.name);
+    out.add_peer_urls(member.peer_url);
+    out.add_client_urls(member.client_url);
+    out.set_is_learner(member.learner);
+  }
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_status(std::shared_ptr<Call> call) {
+  require_control_plane("etcd status");
+  if (!etcd_runs() || !disk_.etcd) co_await hang(call);
+  const EtcdCluster& cluster = *disk_.etcd;
+  pb::EtcdStatusResponse response;
+  pb::EtcdMemberStatus& status = *response.add_messages()->mutable_member_status();
+  status.set_protocol_version("3.6.8");
+  if (release_.minor() >= 11) status.set_storage_version("3.6.0");
+  const auto size = static_cast<std::int64_t>(cluster.snapshot().size() - 32);
+  status.set_db_size(size);
+  status.set_db_size_in_use(size - 4096);
+  status.set_leader(cluster.leader());
+  status.set_raft_index(cluster.index());
+  status.set_raft_term(cluster.term());
+  status.set_raft_applied_index(cluster.index());
+  if (cluster.leader() == 0) status.add_errors("etcdserver: no leader");
+  status.set_member_id(disk_.etcd_member);
+  if (const auto* self = cluster.find(disk_.etcd_member)) status.set_is_learner(self->learner);
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_alarms(std::shared_ptr<Call> call) {
+  require_control_plane("etcd alarm list");
+  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  pb::EtcdAlarmListResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_disarm(std::shared_ptr<Call> call) {
+  // Talos's own text names the wrong call here.
+  require_control_plane("etcd alarm list");
+  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  pb::EtcdAlarmDisarmResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_defragment(std::shared_ptr<Call> call) {
+  require_control_plane("etcd defragmentation");
+  if (!etcd_runs()) co_await hang(call);
+  pb::EtcdDefragmentResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_forfeit(std::shared_ptr<Call> call) {
+  require_control_plane("etcd forfeit leadership");
+  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  EtcdCluster& cluster = *disk_.etcd;
+  pb::EtcdForfeitLeadershipResponse response;
+  pb::EtcdForfeitLeadership& message = *response.add_messages();
+  if (cluster.members().size() == 1)
+    refuse(Code::Unknown,
+           "failed to forfeit leadership: cannot forfeit leadership, only one member");
+  if (cluster.leader() == disk_.etcd_member) {
+    const auto next = cluster.transfer();
+    if (!next)
+      refuse(Code::Unknown, "failed to forfeit leadership: etcdserver: bad leader transferee");
+    message.set_member(*next);
+  }
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_leave(std::shared_ptr<Call> call) {
+  require_control_plane("etcd leave cluster");
+  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  disk_.etcd->set_started(disk_.etcd_member, false);
+  disk_.etcd->remove(disk_.etcd_member);
+  disk_.etcd.reset();
+  set_service("etcd", "Stopping",
+              fmt::format("Sending SIGTERM to task etcd (PID {}, container etcd)", pid_));
+  services_["etcd"].healthy = services_["etcd"].unknown = false;
+  services_["etcd"].last_message = "service not running";
+  set_service("etcd", "Finished", "Service finished successfully");
+  pb::EtcdLeaveClusterResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_remove(std::shared_ptr<Call> call) {
+  require_control_plane("etcd remove member");
+  const auto request = call->parse<pb::EtcdRemoveMemberByIDRequest>();
+  if (!etcd_runs() || !disk_.etcd) co_await hang(call);
+  switch (disk_.etcd->remove(request.member_id())) {
+    case EtcdCluster::Removal::NotFound:
+      refuse(Code::NotFound, fmt::format("failed to remove member {}: etcdserver: member not found",
+                                         request.member_id()));
+    case EtcdCluster::Removal::NoLeader:
+      refuse(Code::Unknown,
+             fmt::format("failed to remove member: failed to remove member {}: etcdserver: no "
+                         "leader",
+                         request.member_id()));
+    case EtcdCluster::Removal::Removed:
+      break;
+  }
+  for (TalosNode* node : fleet_.nodes()) node->changed_.wake_all();
+  pb::EtcdRemoveMemberByIDResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+}
+
+Routine<void> TalosNode::etcd_snapshot(std::shared_ptr<Call> call) {
+  require_control_plane("etcd snapshot");
+  if (!etcd_runs() || !disk_.etcd) co_await hang(call);
+  const std::string all = disk_.etcd->snapshot();
+  for (std::size_t at = 0; at < all.size(); at += 1024) {
+    rocca::proto::common::Data data;
+    data.set_bytes(all.substr(at, 1024));
+    call->reply->send(data.SerializeAsString());
+  }
+}
+
+Routine<void> TalosNode::etcd_recover(std::shared_ptr<Call> call) {
+  require_control_plane("etcd recover");
+  std::string all;
+  for (const std::string& request : call->requests) {
+    rocca::proto::common::Data data;
+    if (!data.ParseFromString(request))
+      refuse(Code::Internal, "grpc: error unmarshalling request: unexpected EOF");
+    all += data.bytes();
+  }
+  if (stage_ == Stage::Unknown)
+    refuse(Code::FailedPrecondition, "etcd service is not ready for recovery yet");
+  disk_.snapshot = std::move(all);
+  disk_.snapshot_there = true;
+  pb::EtcdRecoverResponse response;
+  response.add_messages();
+  call->reply->send(response.SerializeAsString());
+  co_return;
+}
+
+Routine<void> TalosNode::etcd_downgrade(std::shared_ptr<Call> call) {
+  require_control_plane("etcd downgrade cancel");
+  const auto version = fields(call->request(), 1);
+  if (call->method != "EtcdDowngradeCancel" &&
+      (!version || version->empty() || version->front().find('.') == std::string::npos)) {
+    if (etcd_runs()) refuse(Code::InvalidArgument, "version should be in MAJOR.MINOR format");
+  }
+  if (!etcd_runs()) co_await hang(call);
+  std::string downgrade, entry, response;  // cluster_downgrade { cluster_version }
+  put_bytes(downgrade, 1, "3.6");
+  put_bytes(entry, 2, downgrade);
+  put_bytes(response, 1, entry);
+  call->reply->send(response);
+}
+
+}  // namespace rocca::lab::talos
