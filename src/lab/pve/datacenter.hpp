@@ -5,6 +5,7 @@
 #include "lab/pki.hpp"
 #include "lab/pve/access.hpp"
 #include "lab/pve/failure.hpp"
+#include "lab/pve/guest.hpp"
 #include "lab/pve/release.hpp"
 #include "lab/pve/schema.hpp"
 #include "lab/pve/storage.hpp"
@@ -348,6 +349,9 @@ class Datacenter {
 
   /// Called when a VM's process starts or ends, so that what runs inside (Talos) can begin or stop.
   std::function<void(Vm& vm, bool running)> on_power;
+  /// Asked what runs inside a running VM. Without it a disk image with an identity is a system
+  /// that obeys the power button and has no agent.
+  std::function<std::optional<Guest>(const Vm& vm)> guest_of;
 
   /// Asked for every request before anything is done.
   std::function<std::optional<RequestFault>(const Node& node, const net::Incoming& request)>

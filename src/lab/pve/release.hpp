@@ -13,6 +13,7 @@ struct Release {
   std::string qemu;  // written to `meta` of new VMs
   std::string kernel;
   unsigned major = 8;
+  std::string ms_cert = "2023k";  // marker of new EFI disks with enrolled keys
 
   bool nine() const noexcept { return major >= 9; }
   /// access-control 9.0.2: VM.Monitor is gone, VM.GuestAgent.* came.

@@ -26,6 +26,7 @@ struct Volume {
   std::string notes;
   std::map<std::string, std::string> digests;  // of the file, by algorithm
   ImageFacts image;                            // what is on it; follows import, clone and move
+  std::uint64_t read_rate = 0;                 // bytes per second; 0: as fast as others
 };
 
 /// A configured storage (storage.cfg) and what lies on it: per node, or once for all when shared.

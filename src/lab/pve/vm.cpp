@@ -12,10 +12,25 @@ namespace rocca::lab::pve {
 
 namespace {
 
+/// A description's line as the file has it: `:`, `%`, control characters and what is not ASCII are
+/// escaped.
+std::string encode_line(std::string_view line) {
+  std::string text;
+  for (const char raw : line) {
+    const auto c = static_cast<unsigned char>(raw);
+    if (c < 0x20 || c > 0x7E || raw == ':' || raw == '%')
+      text += fmt::format("%{:02X}", c);
+    else
+      text += raw;
+  }
+  return text;
+}
+
 std::string section_text(const ConfigSection& section) {
   std::string text;
   if (const auto description = section.find("description"); description != section.end())
-    for (const std::string& line : split(description->second, '\n')) text += "#" + line + "\n";
+    for (const std::string& line : split(description->second, '\n'))
+      text += "#" + encode_line(line) + "\n";
   for (const auto& [key, value] : section)
     if (key != "description") text += fmt::format("{}: {}\n", key, value);
   return text;

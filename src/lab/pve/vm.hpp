@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace rocca::lab::pve {
 
@@ -29,6 +30,8 @@ struct Vm {
   std::optional<unsigned> pid;
   Instant started{};
   ConfigSection running;  // the config its QEMU was started with; empty when stopped
+  std::map<std::int64_t, std::pair<int, std::string>> guest_processes;  // started by agent/exec
+  std::int64_t next_guest_pid = 106;
 
   /// Statistics are broadcast every 10 s: what cluster/resources last heard of it.
   struct Broadcast {
