@@ -35,7 +35,7 @@ struct Timing {
   Duration handler = std::chrono::milliseconds{8};     // a protected call without work of its own
   Duration light = std::chrono::milliseconds{3};       // an unprotected one
   Duration forward = std::chrono::milliseconds{4};     // from node to node
-  Duration worker = std::chrono::milliseconds{30};     // forking a task
+  Duration worker = std::chrono::milliseconds{2};      // forking a task
   Duration config = std::chrono::milliseconds{20};     // a write through pmxcfs
   Duration allocate = std::chrono::milliseconds{150};  // one volume, under the storage's lock
   Duration start = std::chrono::milliseconds{900};

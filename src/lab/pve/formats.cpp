@@ -139,8 +139,41 @@ std::optional<std::string> startup(const std::string& value) {
       "unable to parse startup options");
 }
 std::optional<std::string> hotplug(const std::string& value) {
-  return complain(fits(value, "[01]|(?:(?:network|disk|cpu|memory|usb|cloudinit)(?:[,; ]|$))+"),
-                  fmt::format("unable to parse hotplug option"));
+  static const std::set<std::string> known{"network", "disk", "cpu", "memory", "usb", "cloudinit"};
+  if (value == "0" || value == "1") return std::nullopt;
+  for (const std::string& word : split_list(value))
+    if (!known.contains(word)) return fmt::format("invalid hotplug feature '{}'", word);
+  return std::nullopt;
+}
+std::optional<std::string> phys_bits(const std::string& value) {
+  const auto bits = parse_uint(value);
+  return complain(value == "host" || (bits && *bits >= 8 && *bits <= 64),
+                  "value must be an integer between 8 and 64 or 'host'");
+}
+std::optional<std::string> cpu_model(const std::string& value) {
+  static const std::set<std::string> known = [] {
+    std::set<std::string> all;
+    for (const std::string& name : split_list(
+             "486 Broadwell Broadwell-IBRS Broadwell-noTSX Broadwell-noTSX-IBRS "
+             "Cascadelake-Server Cascadelake-Server-noTSX Cascadelake-Server-v2 "
+             "Cascadelake-Server-v4 Cascadelake-Server-v5 Conroe Cooperlake Cooperlake-v2 EPYC "
+             "EPYC-Genoa EPYC-IBPB EPYC-Milan EPYC-Milan-v2 EPYC-Rome EPYC-Rome-v2 EPYC-Rome-v3 "
+             "EPYC-Rome-v4 EPYC-v3 EPYC-v4 GraniteRapids Haswell Haswell-IBRS Haswell-noTSX "
+             "Haswell-noTSX-IBRS Icelake-Client Icelake-Client-noTSX Icelake-Server "
+             "Icelake-Server-noTSX Icelake-Server-v3 Icelake-Server-v4 Icelake-Server-v5 "
+             "Icelake-Server-v6 IvyBridge IvyBridge-IBRS KnightsMill Nehalem Nehalem-IBRS "
+             "Opteron_G1 Opteron_G2 Opteron_G3 Opteron_G4 Opteron_G5 Penryn SandyBridge "
+             "SandyBridge-IBRS SapphireRapids SapphireRapids-v2 SierraForest Skylake-Client "
+             "Skylake-Client-IBRS Skylake-Client-noTSX-IBRS Skylake-Client-v4 Skylake-Server "
+             "Skylake-Server-IBRS Skylake-Server-noTSX-IBRS Skylake-Server-v4 Skylake-Server-v5 "
+             "Westmere Westmere-IBRS athlon core2duo coreduo host kvm32 kvm64 max pentium pentium2 "
+             "pentium3 phenom qemu32 qemu64 x86-64-v2 x86-64-v2-AES x86-64-v3 x86-64-v4"))
+      all.insert(name);
+    return all;
+  }();
+  return complain(
+      value.starts_with("custom-") || known.contains(value),
+      fmt::format("Built-in cputype '{}' is not defined (missing 'custom-' prefix?)", value));
 }
 std::optional<std::string> content(const std::string& value) {
   static const std::set<std::string> known{"images", "rootdir",  "vztmpl", "iso",
@@ -158,7 +191,7 @@ std::optional<std::string> ha_sid(const std::string& value) {
 }
 std::optional<std::string> url_encoded(const std::string& value) {
   return complain(fits(value, "(?:[A-Za-z0-9._~:/+=@!*'(),;$&#?\\[\\]-]|%[0-9A-Fa-f]{2})*"),
-                  "value is not urlencoded");
+                  "invalid urlencoded string: " + value);
 }
 std::optional<std::string> storage_path(const std::string& value) {
   return complain(fits(value, "/[^\\n]*"), "value does not look like a valid absolute path");
@@ -197,6 +230,8 @@ const std::map<std::string, Check, std::less<>>& checks() {
       {"disk-size", disk_size},
       {"pve-startup-order", startup},
       {"pve-hotplug-features", hotplug},
+      {"pve-phys-bits", phys_bits},
+      {"pve-vm-cpu-model", cpu_model},
       {"pve-storage-content", content},
       {"pve-qm-bootdev", bootdev},
       {"pve-ha-resource-or-vm-id", ha_sid},

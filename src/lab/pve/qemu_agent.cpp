@@ -253,7 +253,7 @@ Routine<text::Value> send_key(Call& call) {
   const Vm& vm = call.dc.get_vm(call.vmid(), call.node);
   if (!is_running(vm)) die(fmt::format("VM {} not running", vm.id));
   for (const std::string& key : split(call.params.text("key"), '-'))
-    if (!is_key(key)) throw Failure{400, "", {}, false};
+    if (!is_key(key)) throw Failure{400, "Bad Request", {}, true};
   co_return text::Value::null();
 }
 

@@ -201,11 +201,7 @@ text::Value status_row(Datacenter& dc, const Node& node, const Vm& vm) {
               {"maxdisk", number(static_cast<std::int64_t>(boot_disk_size(dc, vm)))},
               {"netin", number(0)},
               {"netout", number(0)}});
-  if (running) {
-    row.set("diskread", number(0));
-    row.set("diskwrite", number(0));
-    row.set("pid", number(vm.pid.value_or(0)));
-  }
+  if (running) row.set("pid", number(vm.pid.value_or(0)));
   if (dc.release.nine()) {
     row.set("memhost", number(running ? static_cast<std::int64_t>(memory_of(vm)) : 0));
     for (const char* kind : {"cpu", "io", "memory"})
@@ -218,6 +214,45 @@ text::Value status_row(Datacenter& dc, const Node& node, const Vm& vm) {
   for (const auto& [key, value] : vm.config)
     if (family(key) == "serial[n]" && value == "socket") row.set("serial", number(1));
   return row;
+}
+
+/// What only QEMU itself knows; status/current and the full list ask it.
+void add_process(Datacenter& dc, const Node& node, const Vm& vm, text::Value& row) {
+  if (!is_running(vm)) {
+    row.set("qmpstatus", string("stopped"));
+    return;
+  }
+  row.set("qmpstatus", string(vm.power == Vm::Power::Paused      ? "paused"
+                              : vm.power == Vm::Power::Prelaunch ? "prelaunch"
+                                                                 : "running"));
+  row.set("diskread", number(0));
+  row.set("diskwrite", number(0));
+  row.set("running-qemu", string(dc.release.qemu));
+  const auto machine = vm.running.find("machine");
+  const std::string type =
+      machine == vm.running.end() ? "" : parse_keys(dc.schema, "machine", machine->second)["type"];
+  const std::string version = machine_version(dc.release);
+  row.set("running-machine", string(type.empty() || type == "pc" ? "pc-i440fx-" + version
+                                    : type == "q35"              ? "pc-q35-" + version
+                                                                 : type));
+  text::Value blocks = text::Value::map();
+  text::Value nics = text::Value::map();
+  for (const auto& [key, value] : vm.running) {
+    if (is_drive_key(key)) {
+      const auto drive = parse_drive(dc.schema, key, value);
+      if (!drive || drive->file() == "none") continue;
+      const Volume* volume = dc.find_volume(drive->file(), node);
+      // Somebody has read it: a system, or the firmware that looked for one.
+      const bool read = (volume != nullptr && !volume->image.identity.empty()) ||
+                        dc.world.now() - vm.started > std::chrono::seconds{5};
+      blocks.set(key, block_statistics(read));
+    } else if (is_net_key(key)) {
+      nics.set(fmt::format("tap{}i{}", vm.id, key.substr(3)),
+               object({{"netin", number(0)}, {"netout", number(0)}}));
+    }
+  }
+  if (blocks.size() > 0) row.set("blockstat", blocks);
+  if (nics.size() > 0) row.set("nics", nics);
 }
 
 Routine<text::Value> get_status(Call& call) {
@@ -235,44 +270,21 @@ Routine<text::Value> get_status(Call& call) {
     row.set("ha", state);
   }
   if (agent_enabled(dc.schema, vm.config)) row.set("agent", number(1));
-  if (!is_running(vm)) {
-    row.set("qmpstatus", string("stopped"));
-    co_return row;
-  }
-  row.set("qmpstatus", string(vm.power == Vm::Power::Paused      ? "paused"
-                              : vm.power == Vm::Power::Prelaunch ? "prelaunch"
-                                                                 : "running"));
-  row.set("running-qemu", string(dc.release.qemu));
-  const auto machine = vm.running.find("machine");
-  const std::string type =
-      machine == vm.running.end() ? "" : parse_keys(dc.schema, "machine", machine->second)["type"];
-  const std::string version = machine_version(dc.release);
-  row.set("running-machine", string(type.empty() || type == "pc" ? "pc-i440fx-" + version
-                                    : type == "q35"              ? "pc-q35-" + version
-                                                                 : type));
-  text::Value blocks = text::Value::map();
-  text::Value nics = text::Value::map();
-  for (const auto& [key, value] : vm.running) {
-    if (is_drive_key(key)) {
-      const auto drive = parse_drive(dc.schema, key, value);
-      if (!drive || drive->file() == "none") continue;
-      const Volume* volume = dc.find_volume(drive->file(), call.node);
-      blocks.set(key, block_statistics(volume != nullptr && !volume->image.identity.empty()));
-    } else if (is_net_key(key)) {
-      nics.set(fmt::format("tap{}i{}", vm.id, key.substr(3)),
-               object({{"netin", number(0)}, {"netout", number(0)}}));
-    }
-  }
-  if (blocks.size() > 0) row.set("blockstat", blocks);
-  if (nics.size() > 0) row.set("nics", nics);
+  add_process(dc, call.node, vm, row);
   co_return row;
+}
+
+text::Value row_of(Call& call, const Vm& vm) {
+  text::Value row = status_row(call.dc, call.node, vm);
+  if (call.params.flag("full") && is_running(vm)) add_process(call.dc, call.node, vm, row);
+  return row;
 }
 
 Routine<text::Value> list_vms(Call& call) {
   text::Value rows = text::Value::list();
   for (const auto& [id, vm] : call.dc.vms)
     if (vm.node == call.node.name && call.may(fmt::format("/vms/{}", id), {"VM.Audit"}))
-      rows.append(status_row(call.dc, call.node, vm));
+      rows.append(row_of(call, vm));
   co_return rows;
 }
 

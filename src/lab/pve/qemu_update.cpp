@@ -111,6 +111,7 @@ class Update {
       if (const auto drive = parse_drive(schema(), key, pending_value))
         co_await retire_drive(job_, change_.id, *drive);
     if (vm().config.contains(key)) vm().pending_delete[key] = change_.force;
+    load(vm());
   }
 
   Routine<void> set(std::string key, std::string value) {
@@ -317,10 +318,10 @@ void prepare(Call& call, Change& change) {
     die("balloon value too large (must be smaller than assigned memory)");
 }
 
-Routine<void> update_worker(Worker& worker, Change change, std::shared_ptr<Locks::Guard> lock) {
+Routine<void> update_worker(Worker& worker, Change change, std::shared_ptr<Locks::Guard> held) {
+  const Locks::Guard lock = std::move(*held);
   Update update{{worker, &worker}, change};
   co_await update.run();
-  lock->release();
 }
 
 Routine<text::Value> change_config(Call& call, std::string delete_key, bool background) {

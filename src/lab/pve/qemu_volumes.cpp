@@ -177,7 +177,13 @@ Routine<std::string> copy_volume(Job job, Copy what) {
   const std::uint64_t rate = source.read_rate != 0 ? source.read_rate : job.dc().timing.import_rate;
   std::exception_ptr failed;
   try {
-    co_await job.process.sleep(std::chrono::milliseconds{source.size * 1000 / rate});
+    for (unsigned percent = 0; percent <= 100; ++percent) {
+      const double done = static_cast<double>(source.size) * percent / 100;
+      job.log(fmt::format("transferred {:.1f} MiB of {:.1f} MiB ({}.00%)", done / 1048576,
+                          static_cast<double>(source.size) / 1048576, percent));
+      if (percent % 20 == 0 && percent > 0)
+        co_await job.process.sleep(std::chrono::milliseconds{source.size * 200 / rate});
+    }
   } catch (...) {
     failed = std::current_exception();
   }

@@ -101,6 +101,34 @@ Fixture::Fixture(const text::Value& description) {
       put_web("backed.qcow2", backed);
     }
   }
+  // The small Linux that the recording booted from tiny.qcow2.
+  dc->guest_of = [this](const Vm& vm) -> std::optional<Guest> {
+    const auto disk = vm.running.find("scsi0");
+    if (disk == vm.running.end()) return std::nullopt;
+    const Volume* volume = dc->find_volume(disk->second.substr(0, disk->second.find(',')), *node);
+    if (volume == nullptr || volume->image.identity.empty()) return std::nullopt;
+    Guest guest;
+    guest.agent = true;
+    guest.host_name = "guest1";
+    guest.agent_version = dc->release.qemu;
+    guest.os = {{"id", "tiny"},
+                {"kernel-release", "6.1.0-54-cloud-amd64"},
+                {"kernel-version", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.190-1 (2026-10-16)"},
+                {"machine", "x86_64"},
+                {"name", "Tiny"},
+                {"pretty-name", "Tiny 1.0"},
+                {"version-id", "1.0"}};
+    guest.interfaces = {
+        {"lo", "00:00:00:00:00:00", {{"127.0.0.1", 8}, {"::1", 128}}},
+        {"eth0", "bc:24:11:00:00:01", {{"10.77.0.5", 24}, {"fe80::be24:11ff:fe00:1", 64}}}};
+    guest.files["/etc/os-release"] =
+        "NAME=\"Tiny\"\nID=tiny\nVERSION_ID=\"1.0\"\nPRETTY_NAME=\"Tiny 1.0\"\n";
+    guest.run = [](const std::vector<std::string>& command) -> std::optional<Guest::Result> {
+      if (command.empty() || command[0] != "/bin/echo") return std::nullopt;
+      return Guest::Result{0, join({command.begin() + 1, command.end()}, " ") + "\n"};
+    };
+    return guest;
+  };
   WebFile page;
   page.bytes = "<h1>hello</h1>\n\n";
   page.mime = "text/html";

@@ -66,6 +66,27 @@ std::string family(std::string_view name) {
                                         : std::string(name.substr(0, end)) + "[n]";
 }
 
+std::size_t family_size(std::string_view group) {
+  static const std::map<std::string, std::size_t, std::less<>> sizes{
+      {"hostpci[n]", 16}, {"ide[n]", 4},      {"ipconfig[n]", 32}, {"net[n]", 32},
+      {"numa[n]", 8},     {"parallel[n]", 3}, {"sata[n]", 6},      {"scsi[n]", 31},
+      {"serial[n]", 4},   {"unused[n]", 256}, {"usb[n]", 14},      {"virtio[n]", 16},
+      {"virtiofs[n]", 10}};
+  const auto found = sizes.find(group);
+  return found == sizes.end() ? 0 : found->second;
+}
+
+namespace {
+
+/// Is it a member of its family: net31 is, net32 and net01 are not.
+bool is_member(std::string_view name) {
+  const std::string_view digits = name.substr(name.find_last_not_of("0123456789") + 1);
+  const auto index = parse_uint(digits);
+  return index && *index < family_size(family(name)) && (digits == "0" || digits[0] != '0');
+}
+
+}  // namespace
+
 std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> parts;
   std::string part;
@@ -329,7 +350,11 @@ std::optional<std::string> Schema::check_value(const Parameter& parameter,
   if (!parameter.format.empty()) {
     if (const Format* format = find_format(parameter.format)) {
       try {
-        parse(*format, value, parameter.name);
+        const auto keys = parse(*format, value, parameter.name);
+        if (parameter.format == "pve-vm-cpu-conf")
+          if (const auto model = keys.find("cputype"); model != keys.end())
+            if (const auto problem = check_format("pve-vm-cpu-model", model->second))
+              return "invalid format - " + *problem + "\n";
       } catch (const std::string& problem) {
         return "invalid format - " + problem;
       }
@@ -370,8 +395,9 @@ Parameters Schema::check(const Method& method, const RawParameters& raw) const {
   std::map<std::string, std::string> errors;
   for (const auto& [name, given] : raw) {
     auto found = method.parameters.find(name);
-    if (found == method.parameters.end()) found = method.parameters.find(family(name));
-    if (found == method.parameters.end() || found->first == "node" + std::string("[n]")) {
+    if (found == method.parameters.end() && is_member(name))
+      found = method.parameters.find(family(name));
+    if (found == method.parameters.end()) {
       errors[name] =
           "property is not defined in schema and the schema does not allow additional properties";
       continue;
@@ -435,10 +461,13 @@ std::map<std::string, std::string> Schema::parse(const Format& format, std::stri
       if (default_key == nullptr)
         throw std::string("value without key, but schema does not define a default key\n");
       if (values.contains(default_key->name))
-        throw std::string("missing key in comma-separated list property\n");
+        throw fmt::format("duplicate key in comma-separated list property: {}\n",
+                          default_key->name);
       values[default_key->name] = part;
       continue;
     }
+    if (equals == 0 || equals + 1 == part.size())
+      throw std::string("missing key in comma-separated list property\n");
     std::string key = part.substr(0, equals);
     std::string value = part.substr(equals + 1);
     auto found = format.keys.find(key);

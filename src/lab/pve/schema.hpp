@@ -122,6 +122,8 @@ class Schema {
 
 /// The parameter family of an indexed name: `net0` -> `net[n]`; the name itself otherwise.
 std::string family(std::string_view name);
+/// How many members a family has: `net[n]` goes from net0 to net31.
+std::size_t family_size(std::string_view group);
 
 /// Proxmox's list separators: comma, semicolon, white space, NUL.
 std::vector<std::string> split_list(std::string_view text);
