@@ -2,6 +2,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/temporary.hpp"
+#include "base/units.hpp"
 
 #include <fmt/format.h>
 
@@ -87,8 +88,8 @@ std::optional<std::string> MemoryFiles::find(const std::string& path, std::uint6
   const auto found = files_.find(key);
   if (found == files_.end()) return std::nullopt;
   if (found->second.content.size() > limit)
-    throw Error(Fault::Usage,
-                fmt::format("{} is larger than the {} bytes that are read of it", path, limit));
+    throw Error(Fault::Usage, fmt::format("{} is larger than the {} that are read of it", path,
+                                          to_string(Bytes{limit})));
   return found->second.content;
 }
 

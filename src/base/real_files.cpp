@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/handle.hpp"
 #include "base/temporary.hpp"
+#include "base/units.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -157,8 +158,8 @@ std::optional<std::string> RealFiles::find(const std::string& path, std::uint64_
   if (::fstat(file.get(), &status) != 0) fail(path, "read");
   if (S_ISDIR(status.st_mode)) fail(path, "read", EISDIR);
   const auto too_large = [&] {
-    return Error(Fault::Usage,
-                 fmt::format("{} is larger than the {} bytes that are read of it", path, limit));
+    return Error(Fault::Usage, fmt::format("{} is larger than the {} that are read of it", path,
+                                           to_string(Bytes{limit})));
   };
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (S_ISREG(status.st_mode) && size > limit) throw too_large();

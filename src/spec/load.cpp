@@ -33,7 +33,7 @@ Loaded load_text(Files& files, std::string_view text, const std::string& name,
 }
 
 Loaded load(Files& files, const std::string& path, const LoadOptions& options) {
-  return load_text(files, files.get(path), path, folder_of(path), options);
+  return load_text(files, files.get(path, text::Limits{}.size), path, folder_of(path), options);
 }
 
 std::string resolved_yaml(const Spec& spec) {

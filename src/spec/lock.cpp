@@ -214,7 +214,7 @@ std::string to_text(const Lock& lock) {
 
 std::optional<Lock> find_lock(Files& files, const std::string& folder) {
   const std::string path = (folder.empty() ? "" : folder + "/") + "rocca.lock";
-  const auto text = files.find(path);
+  const auto text = files.find(path, text::Limits{}.size);
   if (!text) return std::nullopt;
   return parse_lock(*text, path);
 }

@@ -83,7 +83,7 @@ void PatchReader::add_file(const TreePtr& tree, PatchList& out) {
   PatchList list;
   std::optional<std::string> text;
   try {
-    text = files_.find(path);
+    text = files_.find(path, text::Limits{}.size);
   } catch (const Error& error) {
     findings_.add("file-not-found", tree->where, error.message());
     return;

@@ -137,7 +137,7 @@ class Reader {
       }
       std::optional<std::string> text;
       try {
-        text = files_.find(path);
+        text = files_.find(path, text::Limits{}.size);
       } catch (const Error& error) {
         findings_.add("base-not-found", item->where, error.message());
         continue;

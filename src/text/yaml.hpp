@@ -15,6 +15,7 @@ struct Limits {
   std::size_t size = 4 * 1024 * 1024;  // bytes of text
   std::size_t depth = 100;
   std::size_t values = 1'000'000;  // after aliases are expanded
+  std::size_t repeated = 100'000;  // of these, what aliases repeat
 };
 
 /// Reads every document of a YAML stream. Aliases are expanded, `<<` stays a plain key. Throws

@@ -352,6 +352,10 @@ class Reader {
       throw trouble_at(event.start_mark,
                        fmt::format("`*{}` stands inside of what it stands for", name));
     count(found->second.weight, event.start_mark);
+    repeated_ += found->second.weight.values;
+    if (repeated_ > limits_.repeated)
+      throw trouble_at(event.start_mark,
+                       fmt::format("aliases stand for more than {} values", limits_.repeated));
     Value value = found->second.value;
     value.set_place(place(event.start_mark, event.end_mark));
     add(std::move(value), event);
@@ -481,6 +485,7 @@ class Reader {
   std::vector<Covered> covered_;
   std::unordered_map<std::string, Anchor> anchors_;
   std::size_t values_ = 0;
+  std::size_t repeated_ = 0;
   std::size_t bytes_ = 0;
   std::vector<Trouble> troubles_;
 };
