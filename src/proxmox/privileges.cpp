@@ -182,6 +182,8 @@ std::vector<Need> needs(Act act, const Scope& scope) {
       collect.vm({"VM.Config.HWType"}, "change machine type and SCSI controller");
       collect.vm({"VM.Config.Options"}, "change name, agent, tags");
       collect.vm({"VM.Config.Disk"}, "change disks and boot order");
+      for (const std::string& storage : scope.disk_storages)
+        collect.need(storage_path(storage), {"Datastore.AllocateSpace"}, "add disks on " + storage);
       collect.vm({"VM.Config.CDROM"}, "detach an ISO");
       collect.vm({"VM.Config.Network"}, "change NICs");
       collect.vm({"VM.Config.Cloudinit"}, "write the cloud-init drive again");
