@@ -138,6 +138,35 @@ Catalog catalog() {
                    .examples = {{"rocca schema > cluster.schema.json", "for an editor"}},
                    .run = run_schema});
   verbs.push_back(
+      {.name = "render",
+       .group = "From nothing to a cluster",
+       .summary = "show what the nodes would be given",
+       .description =
+           "Renders what the nodes would be given: in the form of their version of Talos, with the "
+           "user's patches merged as Talos merges them, checked for what a node would refuse. Keys "
+           "and tokens are shown as *** unless --show-secrets is given; files are written for the "
+           "owner only. The cluster's secrets come from its SOPS file (under `talos`), or from a "
+           "file that `talosctl gen secrets` made.",
+       .arguments = {cluster_argument()},
+       .flags = {{.name = "node",
+                  .kind = FlagKind::Text,
+                  .value = "NAME",
+                  .help = "only this node",
+                  .repeats = true},
+                 {.name = "out",
+                  .kind = FlagKind::Text,
+                  .value = "FOLDER",
+                  .help = "write NAME.yaml files there instead of printing"},
+                 {.name = "secrets",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "the secrets, in the form of talosctl"},
+                 {.name = "show-secrets", .help = "keys and tokens in clear"}},
+       .examples = {{"rocca render blue --node cp-1", "one node, secrets masked"},
+                    {"rocca render blue --out configs --show-secrets",
+                     "files that talosctl can apply"}},
+       .run = run_render});
+  verbs.push_back(
       {.name = "doctor",
        .group = "From nothing to a cluster",
        .summary = "look whether a Proxmox is ready for a cluster",

@@ -15,6 +15,7 @@ int run_kubeconfig(Context& context, const Invocation& invocation);
 int run_lab(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);
 int run_new(Context& context, const Invocation& invocation);
+int run_render(Context& context, const Invocation& invocation);
 int run_schema(Context& context, const Invocation& invocation);
 int run_secrets_decrypt(Context& context, const Invocation& invocation);
 int run_secrets_edit(Context& context, const Invocation& invocation);

@@ -1,0 +1,138 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "cli/cluster_secrets.hpp"
+#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+#include "cli/secret_doors.hpp"
+#include "factory/node_image.hpp"
+#include "net/transport.hpp"
+#include "secrets/bundle.hpp"
+#include "sources/resolver.hpp"
+#include "spec/lock.hpp"
+#include "talos/config_input.hpp"
+#include "talos/config_validate.hpp"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+namespace rocca::cli {
+
+namespace {
+
+std::string absolute(const std::string& folder, const std::string& path) {
+  return path.starts_with('/') ? path : folder + "/" + path;
+}
+
+secrets::Bundle find_secrets(Context& context, const Invocation& invocation,
+                             const spec::Spec& spec) {
+  const auto given = invocation.find("secrets");
+  if (!given) {
+    Keys keys{context};
+    return get_bundle(context, keys, spec);
+  }
+  Diagnostics problems;
+  auto bundle =
+      secrets::read_bundle(context.files.get(absolute(context.folder, *given)), *given, problems);
+  context.err << problems.render();
+  problems.throw_if_errors(*given);
+  if (!bundle) throw Error(Fault::Usage, *given + " holds no secrets of a Talos cluster");
+  return std::move(*bundle);
+}
+
+/// Manifests that are files are carried inside the configuration.
+talos::ConfigInput::Pairs manifest_files(Context& context, const spec::Spec& spec) {
+  talos::ConfigInput::Pairs out;
+  for (const spec::Texts* list : {&spec.kubernetes.cni.manifests, &spec.addons.manifests}) {
+    for (const auto& manifest : *list) {
+      if (manifest->find("://") != std::string::npos) continue;
+      const std::string name = manifest->substr(manifest->rfind('/') + 1);
+      out.emplace_back(name.substr(0, name.rfind('.')),
+                       context.files.get(absolute(spec.folder, *manifest)));
+    }
+  }
+  return out;
+}
+
+talos::Surroundings surroundings(Context& context, const Invocation& invocation,
+                                 const spec::Spec& spec) {
+  talos::Surroundings around;
+  around.bundle = find_secrets(context, invocation, spec);
+  if (spec.tailscale) {
+    const auto transport = context.transport();
+    sources::Resolver resolver{spec, secret_doors(context, *transport)};
+    around.tailscale_key = resolver.get(*spec.tailscale->auth_key, "tailscale.authKey");
+  }
+  if (const auto lock = spec::find_lock(context.files, spec.folder))
+    for (const auto& [name, addon] : lock->addons)
+      if (!addon.url.empty()) around.addon_urls[name] = addon.url;
+  around.manifest_files = manifest_files(context, spec);
+  return around;
+}
+
+std::vector<const spec::Node*> chosen_nodes(const Invocation& invocation, const spec::Spec& spec) {
+  std::vector<const spec::Node*> nodes;
+  for (const std::string& name : invocation.all("node")) {
+    const spec::Node* node = spec.find_node(name);
+    if (node == nullptr) {
+      std::vector<std::string> known;
+      for (const spec::Node& other : spec.nodes) known.push_back(other.name);
+      throw Error(Fault::NotFound,
+                  fmt::format("the cluster has no node '{}'{}", name, did_you_mean(name, known)));
+    }
+    nodes.push_back(node);
+  }
+  if (nodes.empty())
+    for (const spec::Node& node : spec.nodes) nodes.push_back(&node);
+  return nodes;
+}
+
+/// A patch may have made it wrong: said before a node says it.
+bool check(Context& context, const spec::Spec& spec, const spec::Node& node,
+           const talos::MachineConfig& config) {
+  const auto mode = talos::image_platform(spec, node) == "metal" ? talos::ConfigMode::Metal
+                                                                 : talos::ConfigMode::Cloud;
+  const auto problems =
+      talos::validate_config(config.text.reveal(), node.name + ".yaml",
+                             static_cast<unsigned>(spec.talos.version->minor()), mode);
+  for (const talos::ConfigProblem& problem : problems)
+    context.err << "error: " << talos::to_string(problem, node.name + ".yaml") << "\n";
+  return problems.empty();
+}
+
+}  // namespace
+
+int run_render(Context& context, const Invocation& invocation) {
+  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+  const auto nodes = chosen_nodes(invocation, spec);
+  talos::Surroundings around = surroundings(context, invocation, spec);
+  const bool in_clear = invocation.is_set("show-secrets");
+  const auto out = invocation.find("out");
+  std::vector<std::pair<const spec::Node*, talos::MachineConfig>> configs;
+  bool good = true;
+  for (const spec::Node* node : nodes) {
+    around.schematic = factory::node_image(context.files, spec, *node).id;
+    talos::MachineConfig config = within("rendering " + node->name, [&] {
+      return talos::render_config(talos::config_input(spec, *node, around));
+    });
+    good = check(context, spec, *node, config) && good;
+    configs.emplace_back(node, std::move(config));
+  }
+  if (!good) return 1;
+  if (out) context.files.make_folder(absolute(context.folder, *out), 0700);
+  for (const auto& [node, config] : configs) {
+    const std::string_view text = in_clear ? config.text.reveal() : std::string_view{config.masked};
+    if (out) {
+      const std::string path = *out + "/" + node->name + ".yaml";
+      context.files.write(absolute(context.folder, path), text, 0600);
+      context.out << path << "\n";
+      continue;
+    }
+    if (configs.size() > 1) context.out << "# " << node->name << "\n---\n";
+    context.out << text;
+  }
+  return 0;
+}
+
+}  // namespace rocca::cli
