@@ -243,10 +243,17 @@ PlatformNetwork nocloud_network(const NoCloudDrive& drive, const std::vector<Lin
   PlatformNetwork result;
   result.value = empty_network();
   try {
-    if (!trim(drive.network_config).empty()) {
+    if (drive.has_network_config) {
       Value config = text::parse_yaml(drive.network_config, "network-config");
-      if (const Value* nested = config.find("network")) config = Value(*nested);
+      if (config.is_list())
+        throw Dropped{
+            "yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into "
+            "map[string]interface {}"};
+      const Value* nested = config.find("network");
+      if (nested != nullptr) config = Value(*nested);
       const Value* version = config.find("version");
+      if (version == nullptr && nested != nullptr)
+        throw Dropped{"network-config metadata version=0 is not supported"};
       if (version == nullptr) {
         std::vector<std::string> keys;
         for (const text::Entry& entry : config.entries()) keys.push_back(entry.key);
@@ -323,6 +330,32 @@ PlatformNetwork meta_network(const std::string& yaml) {
         if (const std::string family = text_at(copy, "family");
             !family.empty() && family != "inet4" && family != "inet6")
           return fail(fmt::format("{} does not belong to Family values", family));
+        const auto foreign = [&](const char* key, const std::set<std::string>& known) {
+          const std::string found = text_at(copy, key);
+          return !found.empty() && !known.contains(found) ? found : std::string();
+        };
+        if (const std::string layer =
+                foreign("layer", {"default", "cmdline", "platform", "operator", "configuration"});
+            !layer.empty())
+          return fail(fmt::format("{} does not belong to ConfigLayer values", layer));
+        if (const std::string scope =
+                foreign("scope", {"global", "site", "link", "host", "nowhere"});
+            !scope.empty())
+          return fail(fmt::format("{} does not belong to Scope values", scope));
+        if (const std::string name = foreign("operator", {"dhcp4", "dhcp6", "vip"}); !name.empty())
+          return fail(fmt::format("{} does not belong to Operator values", name));
+        if (const std::string to = text_at(copy, "dst"); !to.empty() && !Cidr::parse(to))
+          return fail(fmt::format("netip.ParsePrefix(\"{}\"): no '/'", to));
+        if (const Value* servers = copy.find("dnsServers")) {
+          if (!servers->is_list())
+            return fail(
+                fmt::format("yaml: unmarshal errors:\n  line {}: cannot unmarshal !!str "
+                            "`{}` into []netip.Addr",
+                            servers->place().line, servers->text()));
+          for (const Value& server : servers->items())
+            if (!IpAddress::parse(server.text()))
+              return fail(fmt::format("ParseAddr(\"{}\"): unable to parse IP", server.text()));
+        }
         if (const Value* table = copy.find("table");
             table != nullptr && table->kind() == text::Kind::Int)
           return fail(fmt::format("{} does not belong to RoutingTable values", table->text()));

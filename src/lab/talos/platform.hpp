@@ -28,6 +28,7 @@ struct Link {
 struct NoCloudDrive {
   std::string meta_data, user_data, network_config;
   bool there = false;
+  bool has_network_config = false;  // an empty file is not the same as none
 };
 
 /// The answer of a platform (nocloud, META key 10) in Talos's own shape, as YAML would show it:
