@@ -143,6 +143,9 @@ void write_answer(Datacenter& dc, const Request& request, const Outcome& outcome
   std::string reason = "OK";
   if (failed && !extjs)
     reason = to_latin1(first_line(outcome.message)).value_or("Internal Server Error");
+  // An exception without a text loses its body on the way from pvedaemon.
+  if (failed && !extjs && outcome.protected_ && outcome.message.empty())
+    return request.responder->answer(status, "Bad Request", std::move(headers), "");
   request.responder->answer(status, std::move(reason), std::move(headers), text::emit_json(body));
 }
 

@@ -175,7 +175,7 @@ Routine<std::map<std::string, std::string>> hotplug_pending(Job job, unsigned vm
 Routine<void> retire_drive(Job job, unsigned vmid, Drive drive);
 Routine<void> free_if_unused(Job job, unsigned vmid, std::string key, std::string volid);
 
-// ---- power (qemu_power.cpp) ----
+// ---- power (qemu_power.cpp, qemu_start.cpp) ----
 
 /// The work of qmstart, under the VM's lock.
 struct StartOptions {
@@ -186,7 +186,20 @@ Routine<void> start_guest(Worker& worker, unsigned vmid, StartOptions options);
 std::string start_task_of(Process& process, unsigned vmid, StartOptions options);
 /// What runs inside, if anything does.
 std::optional<Guest> guest_of(Datacenter& dc, const Vm& vm);
+/// The same, if its agent would answer.
+std::optional<Guest> answering_agent(Datacenter& dc, const Vm& vm);
 void set_stopped(Datacenter& dc, Vm& vm);
+/// The process ends some time from now, whoever waits for it, unless it has ended before.
+void end_guest_later(Datacenter& dc, unsigned vmid, Duration delay);
+std::string running_machine(const Datacenter& dc, const Vm& vm);
+/// Where saved memory goes: vmstatestorage, a shared storage of a disk, any storage of a disk.
+std::string state_storage(const Process& process, const Vm& vm);
+Routine<std::string> allocate_state(Job job, unsigned vmid, std::string name, std::string storage);
+
+/// A VM under HA is not touched by power calls: its wanted state changes, and the HA manager acts.
+enum class HaRequest { Start, Stop, Shutdown };
+bool is_ha_managed(const Datacenter& dc, unsigned vmid);
+std::string start_ha_task(Process& process, unsigned vmid, HaRequest request);
 
 // ---- tables, one per file ----
 

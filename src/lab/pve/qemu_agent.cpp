@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "lab/pve/qemu.hpp"
+#include "lab/pve/resources.hpp"
 
 #include <fmt/format.h>
 
@@ -12,15 +13,15 @@ namespace rocca::lab::pve {
 
 namespace {
 
+constexpr std::int64_t memory_block = 128ll << 20;  // Linux on x86
+
 /// The agent of a running VM; an agent that does not answer costs three seconds.
 Routine<Guest> ask_agent(Call& call) {
   {
     const Vm& vm = call.dc.get_vm(call.vmid(), call.node);
     if (vm.find("agent") == nullptr) die("No QEMU guest agent configured");
     if (!is_running(vm)) die(fmt::format("VM {} is not running", vm.id));
-    const std::optional<Guest> guest = guest_of(call.dc, vm);
-    const bool connected = agent_enabled(call.dc.schema, vm.running);
-    if (connected && guest && guest->agent && vm.power == Vm::Power::Running) co_return *guest;
+    if (const std::optional<Guest> guest = answering_agent(call.dc, vm)) co_return *guest;
   }
   co_await call.sleep(std::chrono::seconds{3});
   die("QEMU guest agent is not running");
@@ -117,11 +118,29 @@ text::Value answer_of(Call& call, const Guest& guest, const std::string& command
         std::chrono::duration_cast<std::chrono::nanoseconds>(call.world().now().time_since_epoch())
             .count());
   if (command == "get-timezone") return object({{"offset", number(0)}, {"zone", string("UTC")}});
-  if (command == "get-vcpus")
-    return text::Value::list({object({{"logical-id", number(0)},
-                                      {"online", text::Value::boolean(true)},
-                                      {"can-offline", text::Value::boolean(false)}})});
+  if (command == "get-vcpus") {
+    text::Value rows = text::Value::list();
+    const unsigned count = cpu_count(call.dc.get_vm(call.vmid(), call.node), call.node);
+    for (unsigned i = 0; i < count; ++i)
+      rows.append(object({{"logical-id", number(i)},
+                          {"online", text::Value::boolean(true)},
+                          {"can-offline", text::Value::boolean(i > 0)}}));
+    return rows;
+  }
+  if (command == "get-memory-block-info") return object({{"size", number(memory_block)}});
+  if (command == "get-memory-blocks") {
+    text::Value rows = text::Value::list();
+    const auto bytes = static_cast<std::int64_t>(memory_of(call.dc.get_vm(call.vmid(), call.node)));
+    for (std::int64_t i = 0; i * memory_block < bytes; ++i)
+      rows.append(object({{"phys-index", number(i)},
+                          {"online", text::Value::boolean(true)},
+                          {"can-offline", text::Value::boolean(true)}}));
+    return rows;
+  }
+  // There is no file system in get-fsinfo, so there is none to freeze or trim.
   if (command == "fsfreeze-status") return string("thawed");
+  if (command == "fsfreeze-freeze" || command == "fsfreeze-thaw") return number(0);
+  if (command == "fstrim") return object({{"paths", text::Value::list()}});
   if (command == "get-fsinfo" || command == "get-users") return text::Value::list();
   return object(
       {{"error", object({{"class", string("CommandNotFound")},
@@ -134,8 +153,7 @@ Routine<text::Value> simple_command(Call& call) {
   if (command == "agent") command = call.params.text("command");
   const Guest guest = co_await ask_agent(call);
   if (command == "shutdown") {
-    Vm& vm = call.dc.get_vm(call.vmid(), call.node);
-    set_stopped(call.dc, vm);
+    end_guest_later(call.dc, call.vmid(), call.dc.timing.guest_shutdown);
     co_return object({{"result", text::Value::null()}});
   }
   co_return object({{"result", answer_of(call, guest, command)}});
@@ -253,7 +271,7 @@ Routine<text::Value> send_key(Call& call) {
   const Vm& vm = call.dc.get_vm(call.vmid(), call.node);
   if (!is_running(vm)) die(fmt::format("VM {} not running", vm.id));
   for (const std::string& key : split(call.params.text("key"), '-'))
-    if (!is_key(key)) throw Failure{400, "Bad Request", {}, true};
+    if (!is_key(key)) throw Failure{400, "", {}, false};  // QEMU's complaint has no text left
   co_return text::Value::null();
 }
 

@@ -30,40 +30,60 @@ bool check_destroy(Process& process, const Destroy& what) {
   return ha;
 }
 
-/// Volumes that the config names, in the order of its keys.
-std::vector<Drive> named_volumes(const Schema& schema, const ConfigSection& section) {
-  std::vector<Drive> drives;
-  for (const auto& [key, value] : section) {
-    if (is_unused_key(key)) {
-      drives.push_back({key, {{"file", value}}});
-    } else if (is_drive_key(key)) {
-      const auto drive = parse_drive(schema, key, value);
-      if (drive && (!drive->is_cdrom() || drive->is_cloudinit())) drives.push_back(*drive);
+/// Proxmox goes through the buses in this order, each by its numbers.
+std::vector<std::string> volume_keys() {
+  std::vector<std::string> keys;
+  const auto add = [&](const char* bus, unsigned count) {
+    for (unsigned i = 0; i < count; ++i) keys.push_back(bus + std::to_string(i));
+  };
+  add("ide", 4);
+  add("scsi", 31);
+  add("virtio", 16);
+  add("sata", 6);
+  for (const char* key : {"efidisk0", "tpmstate0"}) keys.emplace_back(key);
+  add("unused", 256);
+  keys.emplace_back("vmstate");
+  return keys;
+}
+
+/// Volumes that a section of the config names, ISO files left out.
+void add_volumes(const Schema& schema, const ConfigSection& section,
+                 std::vector<std::string>& volumes) {
+  for (const std::string& key : volume_keys()) {
+    const auto found = section.find(key);
+    if (found == section.end()) continue;
+    if (!is_drive_key(key)) {
+      volumes.push_back(found->second);
+    } else if (const auto drive = parse_drive(schema, key, found->second)) {
+      if (!drive->is_cdrom() || drive->is_cloudinit()) volumes.push_back(drive->file());
     }
   }
-  return drives;
 }
 
 Routine<void> remove_volumes(Worker& worker, Destroy what) {
   Datacenter& dc = worker.dc;
-  std::vector<Drive> drives;
+  std::vector<std::string> volumes;
   {
     const Vm& vm = dc.get_vm(what.id, worker.node);
-    drives = named_volumes(dc.schema, vm.config);
-    for (const Drive& drive : named_volumes(dc.schema, vm.pending)) drives.push_back(drive);
+    add_volumes(dc.schema, vm.config, volumes);
     if (is_template(vm))
-      for (const Drive& drive : drives)
-        if (const auto id = VolumeId::parse(drive.file()))
+      for (const std::string& volid : volumes)
+        if (const auto id = VolumeId::parse(volid))
           for (const auto& [name, volume] : dc.get_storage(id->storage).on(worker.node.name))
             if (volume.parent == id->name)
-              die(fmt::format("base volume '{}' is still in use by linked cloned", drive.file()));
+              die(fmt::format("base volume '{}' is still in use by linked cloned", volid));
+    for (const auto& [name, section] : vm.snapshots)
+      if (const auto state = section.find("vmstate"); state != section.end())
+        volumes.push_back(state->second);
+    add_volumes(dc.schema, vm.pending, volumes);
   }
-  for (const Drive& drive : drives)
-    if (const auto id = VolumeId::parse(drive.file())) dc.get_storage(id->storage);
   std::set<std::string> done;
-  for (const Drive& drive : drives) {
-    const std::string volid = drive.file();
-    if (!owns(worker, what.id, volid) || !done.insert(volid).second) continue;
+  for (const std::string& volid : volumes) {
+    if (!done.insert(volid).second) continue;
+    // Whose it is says the storage: one that is not configured ends the task here, and what was
+    // freed before stays freed.
+    if (const auto id = VolumeId::parse(volid)) dc.get_storage(id->storage);
+    if (!owns(worker, what.id, volid)) continue;
     try {
       co_await free_volume({worker, &worker}, volid);
     } catch (const Failure& failure) {

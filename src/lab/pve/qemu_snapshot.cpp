@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "lab/pve/qemu.hpp"
+#include "lab/pve/resources.hpp"
 
 #include <fmt/format.h>
 
@@ -11,16 +12,20 @@ namespace {
 
 bool copied(const std::string& key) {
   return key != "snaptime" && key != "vmstate" && key != "lock" && key != "description" &&
-         key != "snapstate" && !is_unused_key(key);
+         key != "snapstate" && key != "runningmachine" && key != "runningcpu" &&
+         !is_unused_key(key);
 }
 
-/// Drives with a volume of their own that a snapshot covers.
-std::vector<Drive> disks_of(const Process& process, const ConfigSection& config) {
+/// Drives with a volume of their own that a snapshot covers. The cloud-init drive is one of them,
+/// but nobody asks whether its storage can.
+std::vector<Drive> disks_of(const Process& process, const ConfigSection& config,
+                            bool with_cloudinit = true) {
   std::vector<Drive> disks;
   for (const auto& [key, value] : config) {
     if (!is_drive_key(key)) continue;
     const auto drive = parse_drive(process.dc.schema, key, value);
-    if (drive && !drive->is_cdrom() && VolumeId::parse(drive->file())) disks.push_back(*drive);
+    if (!drive || !VolumeId::parse(drive->file())) continue;
+    if (!drive->is_cdrom() || (with_cloudinit && drive->is_cloudinit())) disks.push_back(*drive);
   }
   return disks;
 }
@@ -59,17 +64,36 @@ Routine<text::Value> list_snapshots(Call& call) {
 }
 
 Routine<void> snapshot_worker(Worker& worker, unsigned id, std::string name,
-                              std::string description) {
+                              std::string description, bool with_memory) {
   const Locks::Guard lock = co_await lock_guest(worker, id);
+  std::string state;
+  bool paused = false;
   {
     Vm& vm = worker.dc.get_vm(id, worker.node);
     if (is_template(vm)) die("you can't take a snapshot if it's a template");
     check_lock(vm);
     if (vm.snapshots.contains(name)) die(fmt::format("snapshot name '{}' already used", name));
-    for (const Drive& drive : disks_of(worker, vm.config))
+    for (const Drive& drive : disks_of(worker, vm.config, false))
       if (!can_snapshot(worker, drive.file())) die("snapshot feature is not available");
     for (const Drive& drive : disks_of(worker, vm.config)) activate(worker, drive.file());
     vm.config["lock"] = "snapshot";
+    paused = with_memory && is_running(vm);
+  }
+  if (paused) {
+    const std::string storage = state_storage(worker, worker.dc.get_vm(id, worker.node));
+    std::exception_ptr failed;
+    try {
+      state = co_await allocate_state({worker, &worker}, id, name, storage);
+      worker.log(fmt::format("saving VM state and RAM using storage '{}'", storage));
+      co_await worker.sleep(std::chrono::milliseconds{memory_of(worker.dc.get_vm(id, worker.node)) *
+                                                      1000 / worker.dc.timing.import_rate});
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    if (failed) {
+      worker.dc.get_vm(id, worker.node).config.erase("lock");
+      std::rethrow_exception(failed);
+    }
   }
   for (const Drive& drive : disks_of(worker, worker.dc.get_vm(id, worker.node).config)) {
     worker.log(fmt::format("snapshotting 'drive-{}' ({})", drive.key, drive.file()));
@@ -83,6 +107,10 @@ Routine<void> snapshot_worker(Worker& worker, unsigned id, std::string name,
     if (copied(key)) section[key] = value;
   section["snaptime"] = std::to_string(worker.world().unix_time());
   if (!description.empty()) section["description"] = description;
+  if (!state.empty()) {
+    section["vmstate"] = state;
+    section["runningmachine"] = running_machine(worker.dc, vm);
+  }
   vm.snapshots[name] = std::move(section);
   vm.config["parent"] = name;
 }
@@ -94,9 +122,11 @@ Routine<text::Value> create_snapshot(Call& call) {
     die(fmt::format("unable to use snapshot name '{}' (reserved name)", name));
   call.dc.get_vm(id, call.node);
   const std::string description = call.params.text("description");
+  const bool memory = call.params.flag("vmstate");
   co_return string(call.node.start_task("qmsnapshot", std::to_string(id), call.caller,
-                                        [id, name, description](Worker& worker) {
-                                          return snapshot_worker(worker, id, name, description);
+                                        [id, name, description, memory](Worker& worker) {
+                                          return snapshot_worker(worker, id, name, description,
+                                                                 memory);
                                         }));
 }
 
@@ -121,11 +151,19 @@ Routine<void> rollback_worker(Worker& worker, unsigned id, std::string name, boo
     for (const auto& [key, value] : section)
       if (copied(key)) config[key] = value;
     config["parent"] = name;
+    // Disks that came after the snapshot are kept, unused.
+    std::vector<std::string> left;
+    for (const Drive& drive : disks_of(worker, vm.config)) {
+      bool kept = false;
+      for (const Drive& old : disks_of(worker, section)) kept |= old.file() == drive.file();
+      if (!kept) left.push_back(drive.file());
+    }
     // The guest is told that it went back in time.
     if (config.contains("vmgenid")) config["vmgenid"] = worker.dc.new_uuid();
     for (const Drive& drive : disks_of(worker, section))
       activate(worker, drive.file()).size = parse_size(drive.get("size"));
     vm.config = std::move(config);
+    for (const std::string& volid : left) add_unused(vm, volid);
     vm.pending.clear();
     vm.pending_delete.clear();
     store(worker.dc.schema, vm);
@@ -145,13 +183,18 @@ Routine<text::Value> rollback(Call& call) {
 
 Routine<void> delete_worker(Worker& worker, unsigned id, std::string name) {
   const Locks::Guard lock = co_await lock_guest(worker, id);
+  std::string state;
   {
     Vm& vm = worker.dc.get_vm(id, worker.node);
+    if (is_template(vm)) die("you can't delete a snapshot if vm is a template");
     if (!vm.snapshots.contains(name)) die(fmt::format("snapshot '{}' does not exist", name));
     check_lock(vm);
     vm.config["lock"] = "snapshot-delete";
+    const ConfigSection& section = vm.snapshots.at(name);
+    if (const auto found = section.find("vmstate"); found != section.end()) state = found->second;
   }
   co_await worker.sleep(worker.dc.timing.allocate);
+  if (!state.empty()) co_await free_volume({worker, &worker}, state);
   Vm& vm = worker.dc.get_vm(id, worker.node);
   vm.config.erase("lock");
   const auto gone = vm.snapshots.extract(name);
@@ -194,8 +237,11 @@ Routine<text::Value> snapshot_config(Call& call) {
 Routine<text::Value> change_snapshot(Call& call) {
   const Locks::Guard lock = co_await call.lock_vm(call.vmid());
   check_lock(call.dc.get_vm(call.vmid(), call.node));
-  if (call.params.has("description"))
-    section_of(call)["description"] = call.params.text("description");
+  ConfigSection& section = section_of(call);
+  if (const std::string text = call.params.text("description"); !text.empty())
+    section["description"] = text;
+  else if (call.params.has("description"))
+    section.erase("description");
   co_return text::Value::null();
 }
 
