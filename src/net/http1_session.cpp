@@ -288,11 +288,15 @@ void Http1Session::send_head() {
   const bool whole = head.size.has_value();
   std::optional<std::string> length;  // as the handler wrote it
   std::string out = status_line(head.status, head.reason);
+  bool said_close = false;
   for (const auto& header : head.headers) {
     if (same_name(header.name, "Content-Length")) {
       length = header.value;
     } else if (same_name(header.name, "Connection") && same_name(header.value, "close")) {
       keep_alive_ = false;
+      // In its place: where a handler says both `close` and `Keep-Alive`, as Proxmox does behind
+      // its proxy, clients believe what comes first.
+      if (!std::exchange(said_close, true)) add_header(out, "Connection", "close");
     } else if (!same_name(header.name, "Transfer-Encoding")) {  // framing is ours
       add_header(out, header.name, header.value);
     }
@@ -321,7 +325,7 @@ void Http1Session::send_head() {
     add_header(out, "Transfer-Encoding", "chunked");
   }
   if (!keep_alive_) {
-    add_header(out, "Connection", "close");
+    if (!said_close) add_header(out, "Connection", "close");
   } else if (http10_) {
     add_header(out, "Connection", "keep-alive");
   }

@@ -138,6 +138,16 @@ TEST_F(Http1Server, ClosesWhenTheClientAsksForIt) {
   EXPECT_FALSE(client.was_reset());
 }
 
+TEST_F(Http1Server, AHandlerThatSaysCloseIsBelievedWhereItSaysIt) {
+  RawClient client{serve([](const Incoming&, const ResponderPtr& out) {
+    out->begin(200, "", {{"Connection", "close"}, {"Connection", "Keep-Alive"}});
+    out->finish();
+  })};
+  client.send("GET / HTTP/1.1\r\nHost: t\r\n\r\n");
+  EXPECT_THAT(client.read_all(),
+              StartsWith("HTTP/1.1 200 OK\r\nConnection: close\r\nConnection: Keep-Alive\r\n"));
+}
+
 TEST_F(Http1Server, Http10ClosesUnlessAskedToStayAndIsNeverChunked) {
   const auto port = serve([](const Incoming&, const ResponderPtr& out) {
     out->begin(200, "", {});

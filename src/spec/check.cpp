@@ -157,6 +157,10 @@ class Cleaner {
                     secret_hint(path));
       return nullptr;
     }
+    // A reference is a text; whatever else stands there may be the secret itself.
+    if (is_secret(node))
+      for (const Member& member : tree->members)
+        if (!member.value->is_scalar()) mask_deep(*member.value, findings_);
     const bool fixed_keys = field.type == Type::Map || field.is(OrMap);
     if (tree->is_map() && fixed_keys) return map(tree, node, path);
     if (!tree->is_scalar() || field.type == Type::Map) return wrong_shape(*tree, node);
