@@ -125,17 +125,24 @@ Routine<text::Value> migrate(Call& call) {
 Routine<text::Value> preconditions(Call& call) {
   const Vm& vm = call.dc.get_vm(call.vmid(), call.node);
   text::Value disks = text::Value::list();
-  for (const LocalDisk& disk : local_disks(call.dc, vm))
-    disks.append(object({{"volid", string(disk.volid)},
-                         {"drivename", string(disk.key)},
-                         {"cdrom", number(disk.cdrom ? 1 : 0)},
-                         {"is_unused", number(is_unused_key(disk.key) ? 1 : 0)}}));
+  for (const LocalDisk& disk : local_disks(call.dc, vm)) {
+    const Volume* volume = call.dc.find_volume(disk.volid, call.node);
+    disks.append(
+        object({{"volid", string(disk.volid)},
+                {"drivename", string(disk.key)},
+                {"size", number(volume == nullptr ? 0 : static_cast<std::int64_t>(volume->size))},
+                {"cdrom", number(disk.cdrom ? 1 : 0)},
+                {"is_unused", number(is_unused_key(disk.key) ? 1 : 0)}}));
+  }
   text::Value allowed = text::Value::list();
   for (const auto& [name, node] : call.dc.nodes())
     if (node->online && name != call.node.name) allowed.append(string(name));
   text::Value out = object({{"running", number(is_running(vm) ? 1 : 0)},
                             {"local_disks", disks},
-                            {"local_resources", text::Value::list()}});
+                            {"local_resources", text::Value::list()},
+                            {"mapped-resources", text::Value::list()},
+                            {"mapped-resource-info", text::Value::map()}});
+  if (call.dc.release.nine()) out.set("has-dbus-vmstate", number(0));
   if (!is_running(vm)) {
     out.set("allowed_nodes", allowed);
     out.set("not_allowed_nodes", text::Value::map());

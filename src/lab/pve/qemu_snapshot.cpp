@@ -42,9 +42,9 @@ Routine<text::Value> list_snapshots(Call& call) {
   const Vm& vm = call.dc.get_vm(call.vmid(), call.node);
   text::Value rows = text::Value::list();
   for (const auto& [name, section] : vm.snapshots) {
-    const auto text_of = [&](const char* key) {
-      const auto found = section.find(key);
-      return found == section.end() ? std::string() : found->second;
+    const auto text_of = [&keys = section](const char* key) {
+      const auto found = keys.find(key);
+      return found == keys.end() ? std::string() : found->second;
     };
     text::Value row = object({{"name", string(name)},
                               {"description", string(text_of("description"))},
