@@ -464,7 +464,7 @@ Routine<void> TalosNode::reset(std::shared_ptr<Call> call) {
 Routine<void> TalosNode::upgrade(std::shared_ptr<Call> call) {
   require_metal();
   const auto request = call->parse<pb::UpgradeRequest>();
-  const std::string image = request.image();
+  const std::string& image = request.image();
   if (image.find('/') == std::string::npos || image.find(' ') != std::string::npos)
     refuse(Code::Unknown, fmt::format("error validating installer image \"{}\": invalid reference "
                                       "format",

@@ -245,8 +245,8 @@ Shape read_shape(std::string_view source) {
     const std::vector<std::string> words = split(line.substr(begin), ' ');
     Shape shape;
     shape.type = type_of(words.size() > 1 ? words[1] : "");
-    path.back()->keys.emplace_back(words[0], std::move(shape));
-    path.push_back(&path.back()->keys.back().second);
+    path.back()->keys.push_back({words[0], std::move(shape)});
+    path.push_back(&path.back()->keys.back().shape);
   }
   return root;
 }

@@ -9,13 +9,20 @@
 
 namespace rocca::lab::talos {
 
+struct ShapeKey;
+
 /// What may stand where in a document, in the order of Talos's structs.
 struct Shape {
   enum class Type { Text, Bool, Int, Duration, Base64, Any, List, Strings, Items, Named, Struct };
   Type type = Type::Struct;
-  std::vector<std::pair<std::string, Shape>> keys;  // Struct; of the elements for Items and Named
+  std::vector<ShapeKey> keys;  // Struct; of the elements for Items and Named
 
   const Shape* find(std::string_view key) const;
+};
+
+struct ShapeKey {
+  std::string name;
+  Shape shape;
 };
 
 const Shape& v1alpha1_shape();
