@@ -57,6 +57,8 @@ constexpr std::array sentences = {
     Sentence{"can't upload to storage type", Reason::WrongContent},
     Sentence{"not enough free space", Reason::NoSpace},
     Sentence{"No space left", Reason::NoSpace},
+    Sentence{"in thin pool", Reason::NoSpace},
+    Sentence{": out of space", Reason::NoSpace},
     Sentence{"is disabled", Reason::Disabled},
     Sentence{"is not available on node", Reason::Disabled},
     Sentence{"is not online", Reason::Offline},

@@ -190,6 +190,7 @@ Storage& Datacenter::get_storage_on(std::string_view id, const Node& node) {
   if (storage.disabled) die(fmt::format("storage '{}' is disabled", id));
   if (!storage.on_node(node.name))
     die(fmt::format("storage '{}' is not available on node '{}'", id, node.name));
+  if (!storage.online) die(fmt::format("storage '{}' is not online", id));
   return storage;
 }
 

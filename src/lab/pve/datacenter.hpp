@@ -226,6 +226,7 @@ class Node {
   unsigned cpus = 16;
   unsigned cgroup_mode = 2;
   std::uint64_t memory = 64ull << 30;
+  bool kvm = true;  // virtualisation is on in its firmware
   net::Identity identity;
   net::Fingerprint fingerprint;
   struct Bridge {
@@ -316,6 +317,7 @@ class Datacenter {
   std::map<std::string, std::map<std::string, std::string>> zones;  // SDN
   std::map<std::string, std::map<std::string, std::string>> vnets;
   std::set<std::string> pci_mappings;
+  std::map<unsigned, std::string> replication;  // VM -> its job: "100-0"
   Web web;
   /// What uploaded bytes stand for, where they are only a token of a large image.
   std::function<std::optional<WebFile>(const std::string& bytes)> recognise;

@@ -26,6 +26,10 @@ bool check_destroy(Process& process, const Destroy& what) {
   if (ha && !what.purge)
     die(fmt::format("unable to remove VM {} - used in HA resources and purge parameter not set.",
                     what.id));
+  if (const auto job = process.dc.replication.find(what.id);
+      job != process.dc.replication.end() && !what.purge)
+    die(fmt::format("There is a replication job '{}' for guest '{}' - Please remove that first.",
+                    job->second, what.id));
   if (is_running(vm)) die(fmt::format("VM {} is running - destroy failed", what.id));
   return ha;
 }

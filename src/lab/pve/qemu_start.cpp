@@ -73,6 +73,10 @@ void check_start(Worker& worker, const Vm& vm, const std::string& machine) {
   const Schema& schema = worker.dc.schema;
   Keys wanted = vm.config;
   if (!machine.empty()) wanted["machine"] = machine;
+  const std::string* kvm = vm.find("kvm");
+  if (!worker.node.kvm && (kvm == nullptr || *kvm == "1"))
+    die("KVM virtualisation configured, but not available. Either disable in VM configuration or "
+        "enable in BIOS.");
   check_machine_version(worker, wanted);
   check_passthrough(worker, vm.config);
   const auto count = [&](const char* key) {

@@ -39,6 +39,7 @@ struct Storage {
   std::set<std::string> nodes;       // empty: all
   bool disabled = false;
   bool shared = false;
+  bool online = true;  // a server that does not answer makes it false
   std::uint64_t total = 500ull << 30;
   std::uint64_t reserved = 0;  // taken by things that are no volumes; "storage full" sets it
   std::map<std::string, std::map<std::string, Volume>>
