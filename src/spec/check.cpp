@@ -27,8 +27,9 @@ bool is_secret(const FieldNode& field) {
 
 std::string secret_hint(const std::string& path) {
   const std::string key = path.starts_with("spec.") ? path.substr(5) : path;
-  return fmt::format("store it with `rocca secrets set {}` and write {{ secret: {} }} here", key,
-                     key);
+  return fmt::format(
+      "store it with `rocca secrets set secrets.sops.yaml {}` and write {{ secret: {} }} here", key,
+      key);
 }
 
 constexpr const char* refer_hint =

@@ -63,7 +63,7 @@ spec:
                                            "# `pvenode cert info` on the host; or caFile")
                                    : fmt::format("    fingerprint: \"{}\"\n", site.fingerprint);
   text += fmt::format(
-      R"(    token: {{ secret: proxmox.token }}        # rocca secrets set proxmox.token
+      R"(    token: {{ secret: proxmox.token }}        # rocca secrets set secrets.sops.yaml proxmox.token
     hosts: [{}]
     storage: {{ images: {}, disks: {} }}
     bridge: {}
