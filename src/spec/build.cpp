@@ -129,7 +129,7 @@ class Builder {
       for (const Member& member : mirrors->members) {
         Texts urls;
         for (const TreePtr& item : member.value->items) urls.push_back({item->text, item->where});
-        out.mirrors.push_back({{member.key, member.where}, std::move(urls)});
+        out.mirrors.emplace_back(Placed<std::string>{member.key, member.where}, std::move(urls));
       }
     out.discovery = talos.boolean("discovery");
     out.factory = talos.text("factory");

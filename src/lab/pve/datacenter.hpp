@@ -41,7 +41,7 @@ struct Timing {
   Duration start = std::chrono::milliseconds{900};
   Duration stop = std::chrono::milliseconds{400};
   Duration guest_shutdown = std::chrono::milliseconds{2500};  // of a guest that was asked to
-  std::uint64_t import_rate = 400ull << 20;  // bytes of virtual size per second
+  std::uint64_t import_rate = 400ull << 20;                   // bytes of virtual size per second
   Duration broadcast = std::chrono::seconds{10};
   Duration proxy_limit = std::chrono::seconds{30};
   bool slow_401 = true;
