@@ -17,6 +17,7 @@
 #include <cctype>
 #include <csignal>
 #include <stdexcept>
+#include <utility>
 
 namespace rocca::net::test {
 
