@@ -1,0 +1,69 @@
+#pragma once
+
+#include "engine/resource.hpp"
+#include "graph/graph.hpp"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rocca::engine {
+
+using Resources = std::map<std::string, std::shared_ptr<const Resource>>;  // by address
+
+/// What should exist, what is left over from before, and the arrows between them.
+struct Desired {
+  Resources wanted;
+  Resources leftover;  // known by state or by their marks, and no longer wanted
+};
+
+/// Arrows of the wanted things, and of the leftovers turned round: what was made last goes first. A
+/// leftover that something wanted will replace (same facts) goes before it. Error(Bug) names a
+/// cycle in full.
+graph::Graph build(const Desired& desired, const state::State& prior);
+
+/// The world as it was seen. A read that failed is kept: plan then says that it cannot say.
+struct Observed {
+  std::map<std::string, std::optional<Live>> live;
+  std::map<std::string, std::string> failed;  // address → rendered error
+  Instant at{};
+};
+
+struct Planned {
+  std::string address;
+  std::string place;
+  Change change;
+  std::vector<std::string> needs;    // those that change too: what it waits for
+  std::optional<Duration> estimate;  // from history
+};
+
+struct Summary {
+  unsigned create = 0, update = 0, replace = 0, destroy = 0, unchanged = 0, refused = 0;
+};
+
+/// A value: everything that `up` would do, with its reasons.
+struct Plan {
+  std::string cluster;
+  std::vector<Planned> steps;  // in an order that respects every arrow; unchanged ones are left out
+  Summary summary;
+  std::map<std::string, std::string> failed;  // could not be read
+  Effect effect = Effect::None;
+  std::optional<Duration> estimate;  // along the critical path
+  /// Digest of what was wanted and of what was seen: a plan file is only good for the same.
+  std::string bound_to;
+
+  bool empty() const { return steps.empty() && failed.empty(); }
+};
+
+struct PlanOptions {
+  EffectPolicy policy;
+  std::vector<std::string> targets;  // addresses; and all they need. Guards hold all the same.
+};
+
+/// Pure.
+Plan plan(const Desired& desired, const graph::Graph& graph, const Observed& observed,
+          const state::State& prior, const std::string& cluster, const PlanOptions& options);
+
+}  // namespace rocca::engine

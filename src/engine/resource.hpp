@@ -1,0 +1,129 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "engine/guards.hpp"
+#include "state/state.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace rocca::resources {
+class World;  // the clients, bound to one step; only kinds know what is in it
+}
+
+namespace rocca::engine {
+
+using resources::World;
+using state::Fields;
+
+/// A thing as it is now.
+struct Live {
+  std::string id;  // what the far side calls it: "104 on atlas", "local:import/talos.qcow2"
+  Fields fields;   // what is compared; may be shown (a secret is here as a digest)
+  Fields facts;    // what others ask for: address, host, vmid, uuid…; kept in the state
+
+  friend bool operator==(const Live&, const Live&) = default;
+};
+
+enum class Action { None, Create, Update, Replace, Destroy };
+const char* to_string(Action action) noexcept;
+const char* sign_of(Action action) noexcept;  // " ", "+", "~", "-/+", "-"
+
+struct FieldChange {
+  std::string field;
+  std::string before;  // empty: not there
+  std::string after;
+  Effect effect = Effect::Live;
+
+  friend bool operator==(const FieldChange&, const FieldChange&) = default;
+};
+
+/// What has to be done with one thing, and why.
+struct Change {
+  Action action = Action::None;
+  std::string reason;
+  std::vector<FieldChange> fields;
+  Effect effect = Effect::None;  // the costliest; creating something new is Live
+  /// Not empty: this cannot be done, and why (a foreign VM at that id, a class that day 2 brings).
+  std::string refusal;
+  std::string hint;
+
+  bool none() const { return action == Action::None && refusal.empty(); }
+  friend bool operator==(const Change&, const Change&) = default;
+};
+
+/// What an act left behind to ask after; kept in the journal. Empty: nothing to ask after but the
+/// thing itself.
+struct Receipt {
+  std::string token;
+};
+
+struct Ready {};
+struct NotYet {
+  std::string waiting_for;  // in the far side's own words
+  Duration ask_again = std::chrono::seconds{2};
+};
+using Progress = std::variant<Ready, NotYet>;
+
+/// A lane caps how much of something goes on at once.
+struct Lane {
+  enum class Hold { Call, Act };  // while a call is in flight; or from an act until it has settled
+  std::string name;               // "pve/atlas", "vmid/104", "import/local@atlas"
+  unsigned width = 1;
+  Hold hold = Hold::Call;
+};
+
+/// One thing we keep true: a value that says what is wanted, nothing else. Effects come in as
+/// World&; diff gets none and cannot cheat. A step is a loop: read, diff, one short act, probe
+/// until the act is over, read again… until there is nothing left to do. So every act may be
+/// decided anew from what is really there, and a run that was killed goes on by itself.
+class Resource {
+ public:
+  virtual ~Resource() = default;
+
+  virtual const std::string& address() const = 0;  // "vm/cp-1": kind, a slash, a name
+  virtual std::vector<std::string> needs() const = 0;
+  /// Where the user asked for it: "cluster.yaml:18:5"; empty for what is only left over.
+  virtual std::string place() const { return {}; }
+  /// Digest of all that is wanted (secrets by digest only).
+  virtual std::string wanted() const = 0;
+
+  /// Reads only. Absence is an answer, not an error. In `plan` it may be asked before what it needs
+  /// exists.
+  virtual std::optional<Live> read(World& world) const = 0;
+  virtual Change diff(const std::optional<Live>& live) const = 0;
+  /// One short act towards `change`: look first, then do.
+  virtual Receipt apply(World& world, const Change& change,
+                        const std::optional<Live>& live) const = 0;
+  /// Asks after an act; also after one of an earlier run, from its receipt.
+  virtual Progress probe(World& world, const Receipt& receipt) const = 0;
+  /// Takes it away: proves identity, then one short act. For things that are left over.
+  virtual Receipt destroy(World& world, const Live& live) const = 0;
+
+  /// What its calls take part in. `change` is nothing for reading.
+  virtual std::vector<Lane> lanes(const Change* change) const = 0;
+  /// How long an act and its waits may take in all before it fails with what it last waited for.
+  virtual Duration patience(const Change& change) const = 0;
+};
+
+std::string kind_of(std::string_view address);  // "vm" of "vm/cp-1"
+
+/// Gives each call its World. The engine owns none.
+class Worlds {
+ public:
+  virtual ~Worlds() = default;
+  /// Calls `body` with a World for this step; what it learns of other things is in `known`.
+  virtual void with(const std::string& address, std::stop_token stop,
+                    const std::function<void(World&)>& body) = 0;
+  /// What a thing turned out to be; from now on `world.known(address)`. Absent: it is gone.
+  virtual void learn(const std::string& address, const std::optional<Fields>& facts) = 0;
+};
+
+}  // namespace rocca::engine

@@ -1,0 +1,82 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/entropy.hpp"
+#include "base/files.hpp"
+#include "engine/resource.hpp"
+#include "factory/client.hpp"
+#include "net/transport.hpp"
+#include "proxmox/client.hpp"
+#include "secrets/bundle.hpp"
+#include "spec/lock.hpp"
+#include "spec/spec.hpp"
+#include "talos/client.hpp"
+#include "talos/config_input.hpp"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+namespace rocca::resources {
+
+class Survey;
+
+/// All that one run knows of its cluster before it looks at the world. Never changes while it runs.
+struct Cluster {
+  spec::Spec spec;
+  spec::Lock lock;
+  talos::Surroundings around;  // the bundle and whatever else a machine config is made of
+  std::optional<proxmox::Access> proxmox;
+  /// Our admin certificate for the nodes, minted for this run.
+  std::shared_ptr<const net::Identity> identity;
+  std::string authority;  // PEM of the cluster's Talos CA
+
+  const secrets::Bundle& bundle() const { return around.bundle; }
+  const std::string& id() const;  // `cluster.id` of the bundle: what UUIDs are derived from
+};
+
+/// What things turned out to be, shared by all steps of a run.
+class Known {
+ public:
+  void learn(const std::string& address, const std::optional<engine::Fields>& facts);
+  std::optional<engine::Fields> find(const std::string& address) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, engine::Fields> facts_;
+};
+
+/// What one call of one step may touch: the clients, bound to its stop token, and what earlier
+/// things turned out to be.
+class World {
+ public:
+  World(const Cluster& cluster, Survey& survey, Known& known, net::Transport& transport,
+        Files& files, const Clock& clock, Entropy& entropy, std::stop_token stop);
+
+  const Cluster& cluster;
+  Survey& survey;  // lists that all steps share: many things are seen with one request
+  Files& files;
+  const Clock& clock;
+  Entropy& entropy;
+  net::Transport& transport;
+  std::stop_token stop;
+
+  /// Error(Bug) for a cluster without Proxmox.
+  proxmox::Client& proxmox();
+  factory::Client factory();
+  /// How a node of ours is asked once it has our configuration.
+  talos::Access access(const std::string& address) const;
+  talos::Client talos(const std::string& address);
+  talos::Client maintenance(const std::string& address);
+
+  std::optional<engine::Fields> known(const std::string& address) const;
+
+ private:
+  Known& known_;
+  std::optional<proxmox::Client> proxmox_;
+};
+
+}  // namespace rocca::resources
