@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <ostream>
+#include <set>
 
 namespace rocca::cli {
 
@@ -41,15 +42,22 @@ secrets::Bundle find_secrets(Context& context, const Invocation& invocation,
   return std::move(*bundle);
 }
 
-/// Manifests that are files are carried inside the configuration.
+/// Manifests that are files are carried inside the configuration, each under a name of its own: two
+/// of one name would be refused by the node.
 talos::ConfigInput::Pairs manifest_files(Context& context, const spec::Spec& spec) {
   talos::ConfigInput::Pairs out;
+  std::set<std::string> paths, names;
   for (const spec::Texts* list : {&spec.kubernetes.cni.manifests, &spec.addons.manifests}) {
     for (const auto& manifest : *list) {
       if (manifest->find("://") != std::string::npos) continue;
-      const std::string name = manifest->substr(manifest->rfind('/') + 1);
-      out.emplace_back(name.substr(0, name.rfind('.')),
-                       context.files.get(absolute(spec.folder, *manifest)));
+      const std::string path = absolute(spec.folder, *manifest);
+      if (!paths.insert(path).second) continue;
+      const std::string file = manifest->substr(manifest->rfind('/') + 1);
+      const std::string stem = file.substr(0, file.rfind('.'));
+      std::string name = stem;
+      for (unsigned number = 2; !names.insert(name).second; ++number)
+        name = fmt::format("{}-{}", stem, number);
+      out.emplace_back(std::move(name), context.files.get(path));
     }
   }
   return out;
