@@ -17,8 +17,8 @@ struct StepResult {
   enum class End { Done, Unchanged, Failed, Skipped, NotBegun };
   End end = End::NotBegun;
   Action action = Action::None;
-  std::optional<Error> error;  // Failed
-  std::string cause;           // Skipped: the address that failed
+  std::optional<Error> error = {};  // Failed
+  std::string cause = {};           // Skipped: the address that failed
   Duration took{};
 };
 

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "engine/execute.hpp"
+#include "engine/plan.hpp"
+#include "resources/world.hpp"
+#include "state/store.hpp"
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace rocca::resources {
+
+/// What a run stands on.
+struct Doors {
+  net::Transport& transport;
+  Files& files;
+  const Clock& clock;
+  Entropy& entropy;
+  engine::Runner& runner;
+  state::Store& store;
+};
+
+struct RunOptions {
+  unsigned parallelism = 64;
+  engine::EffectPolicy policy;
+  std::vector<std::string> targets;  // addresses or names of nodes
+  bool locked = false;               // rocca.lock must not change
+  bool force_lock = false;           // take over a live state lock
+  bool purge_images = false;         // down: images too
+  bool reset_existing = false;       // down: machines that were there before as well
+  std::string who;                   // user@machine, for the lock
+};
+
+/// One node as it is.
+struct NodeStatus {
+  std::string name;
+  std::string role;     // controlplane, worker
+  std::string machine;  // "VM 104 on pve1", "existing 4c4c4544-…"; empty: there is none
+  std::string power;    // running, stopped, unknown
+  std::string address;  // where it answers, or where it should
+  std::string talos;    // version
+  std::string stage;    // running, maintenance, "no answer"…
+  std::string etcd;     // leader, member, learner; empty for workers and outsiders
+  bool has_vip = false;
+  bool healthy = false;
+  std::string problem;  // what is wrong, in its own words
+};
+
+struct CertificateStatus {
+  std::string name;
+  Instant expires{};
+};
+
+struct ClusterStatus {
+  std::string cluster;
+  std::vector<NodeStatus> nodes;
+  std::string vip;        // address, or empty
+  std::string vip_owner;  // a node's name, or empty
+  std::string etcd;  // "3 members, healthy", "quorum is lost: 1 of 3 answers", "not bootstrapped"
+  std::vector<CertificateStatus> certificates;
+  std::optional<Instant> last_backup;
+  std::optional<state::Holder> held_by;
+  bool healthy = false;
+};
+
+/// One value that is not as declared.
+struct Drift {
+  std::string address;
+  std::string field;
+  std::string declared;
+  std::string found;
+  engine::Effect effect = engine::Effect::Live;  // of putting it right
+  std::string by;    // user or token from Proxmox's task log; empty: nobody is named there
+  std::string task;  // "qmconfig, UPID:…"
+  std::optional<Instant> since;
+  bool ignored = false;
+};
+
+/// The life of one cluster: the main path from its spec to a report, one verb at a time. Nothing is
+/// printed here. A Run looks at the world once; make another one to look again.
+class Run {
+ public:
+  Run(Cluster cluster, Doors doors, RunOptions options, std::stop_token stop = {});
+  ~Run();
+
+  /// What `up` would do. Reads only; takes no lock.
+  const engine::Plan& plan();
+  /// What `down` would do.
+  const engine::Plan& plan_down();
+  /// The arrows between all things, wanted and left over.
+  const graph::Graph& graph();
+
+  /// Carries the plan out: takes the state's lock, stores what must be durable first (rocca.lock,
+  /// the state's lineage), plans again under the lock and goes on only if that plan is the one that
+  /// was shown. Error(Locked), Error(Refused) for a guard or a stale plan, before anything is
+  /// touched.
+  engine::Report up(const engine::EventSink& events);
+  /// Needs Proxmox only. Afterwards proves that nothing with our mark is left, else the report has
+  /// a failed step that names it.
+  engine::Report down(const engine::EventSink& events);
+
+  ClusterStatus status();
+  std::vector<Drift> drift();
+  /// Remembers that this value is to be left as it is found; empty field: all of the address.
+  void ignore(const std::string& address, const std::string& field);
+
+  /// What the last run remembered, for `history`.
+  const state::State& prior();
+  /// rocca.lock as it will be after `up`: with the hosts and ids that were chosen.
+  const spec::Lock& lock();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rocca::resources
