@@ -26,14 +26,22 @@ struct StepResult {
 struct Report {
   std::map<std::string, StepResult> steps;
   bool interrupted = false;
+  /// The state could not be written or its lock was lost: what ended the run, whatever the steps
+  /// say.
+  std::optional<Error> error;
   Duration took{};
 
   bool ok() const;  // everything that was planned is done
   std::vector<std::string> changed() const;
 };
 
-/// Reads everything, in parallel, each thing after what it needs. `deep` false asks only what the
-/// cheap lists can tell (`status` and `plan` use true).
+/// Tells the worlds what things turned out to be last time, so that they can be found again. Called
+/// before `observe`.
+void recall(const state::State& prior, Worlds& worlds);
+
+/// Reads everything, in parallel, each thing after what it needs; what is found is learned by the
+/// worlds at once. A read that fails is kept and its dependents are read all the same. Stopped:
+/// what was not read is among the failed.
 Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worlds, Runner& runner,
                  unsigned parallelism, std::stop_token stop);
 
@@ -44,7 +52,12 @@ struct ExecuteOptions {
   Duration keep_lock_every = std::chrono::seconds{20};
 };
 
-/// The only stage that changes the world. Each settled step is a journal record, durable before its
+/// The only stage that changes the world. `state` is what `store` holds, and is kept so; when there
+/// is none yet, the caller has written one. A thing that was not planned but needs one that has
+/// changed is looked at again, and brought in order within the effect of what changed.
+///
+/// The first stop lets acts that were begun end, and begins no other.
+/// Each settled step is a journal record, durable before its
 /// dependents start; what settled while a write was under way is one write. Returns when nothing
 /// more can be done; a step's failure is in the report, its siblings go on.
 Report execute(const Plan& plan, const Desired& desired, const graph::Graph& graph,

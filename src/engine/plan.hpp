@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "engine/resource.hpp"
 #include "graph/graph.hpp"
 
@@ -19,15 +20,17 @@ struct Desired {
   Resources leftover;  // known by state or by their marks, and no longer wanted
 };
 
-/// Arrows of the wanted things, and of the leftovers turned round: what was made last goes first. A
-/// leftover that something wanted will replace (same facts) goes before it. Error(Bug) names a
-/// cycle in full.
+/// Arrows of the wanted things, and of the leftovers turned round: what was made last goes first.
+/// Also without a state to tell: a VM goes after the machine on it; an image after every VM, wanted
+/// or left over, that may still be made from it. A leftover that has what something wanted claims
+/// goes before it. Error(Bug) names a cycle in full, or a need that is not there.
 graph::Graph build(const Desired& desired, const state::State& prior);
 
 /// The world as it was seen. A read that failed is kept: plan then says that it cannot say.
 struct Observed {
   std::map<std::string, std::optional<Live>> live;
   std::map<std::string, std::string> failed;  // address → rendered error
+  std::map<std::string, Fault> faults;        // of those
   Instant at{};
 };
 
@@ -49,6 +52,10 @@ struct Plan {
   std::vector<Planned> steps;  // in an order that respects every arrow; unchanged ones are left out
   Summary summary;
   std::map<std::string, std::string> failed;  // could not be read
+  std::map<std::string, Fault> faults;        // of those
+  /// What is there as it should be, or gone, and not remembered so: `execute` writes it first. Thus
+  /// a lost state comes back.
+  std::vector<state::Record> found;
   Effect effect = Effect::None;
   std::optional<Duration> estimate;  // along the critical path
   /// Digest of what was wanted and of what was seen: a plan file is only good for the same.
@@ -62,7 +69,8 @@ struct PlanOptions {
   std::vector<std::string> targets;  // addresses; and all they need. Guards hold all the same.
 };
 
-/// Pure.
+/// Pure. A thing with a receipt of an earlier run stands in the plan even if it looks done: its act
+/// may still be under way.
 Plan plan(const Desired& desired, const graph::Graph& graph, const Observed& observed,
           const state::State& prior, const std::string& cluster, const PlanOptions& options);
 

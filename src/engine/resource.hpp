@@ -63,6 +63,8 @@ struct Change {
 /// thing itself.
 struct Receipt {
   std::string token;
+  std::string act{};     // for people: "create", "resize", "start"; empty: the change's action
+  Duration ask_after{};  // no sense in asking earlier: saves a request
 };
 
 struct Ready {};
@@ -84,6 +86,9 @@ struct Lane {
 /// World&; diff gets none and cannot cheat. A step is a loop: read, diff, one short act, probe
 /// until the act is over, read again… until there is nothing left to do. So every act may be
 /// decided anew from what is really there, and a run that was killed goes on by itself.
+///
+/// A leftover is asked the same way: its diff says Destroy (with effect, reason or refusal) while
+/// it is there; any other answer is taken as Destroy with data loss.
 class Resource {
  public:
   virtual ~Resource() = default;
@@ -99,23 +104,40 @@ class Resource {
   /// exists.
   virtual std::optional<Live> read(World& world) const = 0;
   virtual Change diff(const std::optional<Live>& live) const = 0;
-  /// One short act towards `change`: look first, then do.
+  /// One short act towards `change`: look first, then do. Sees Create and Update only: a Replace is
+  /// `destroy`, a read that finds nothing, and then Create.
   virtual Receipt apply(World& world, const Change& change,
                         const std::optional<Live>& live) const = 0;
   /// Asks after an act; also after one of an earlier run, from its receipt.
   virtual Progress probe(World& world, const Receipt& receipt) const = 0;
-  /// Takes it away: proves identity, then one short act. For things that are left over.
+  /// An act was sent and nobody knows whether it arrived: its answer was lost, or the run was
+  /// killed after it had announced it. NotYet: wait, do not act again. Ready: read and decide anew.
+  virtual Progress probe_unknown(World&) const { return Ready{}; }
+  /// Takes it away: proves identity, then one short act. For things that are left over or replaced.
   virtual Receipt destroy(World& world, const Live& live) const = 0;
 
   /// What its calls take part in. `change` is nothing for reading.
   virtual std::vector<Lane> lanes(const Change* change) const = 0;
   /// How long an act and its waits may take in all before it fails with what it last waited for.
   virtual Duration patience(const Change& change) const = 0;
+
+  /// True: that this act begins is durable before it begins, so that a killed run finds it out by
+  /// `probe_unknown`. For acts that must not be repeated (bootstrap, apply in maintenance mode).
+  virtual bool announces(const Change&) const { return false; }
+  /// What must be remembered beside the thing itself once it has settled, in the same write: that
+  /// etcd was bootstrapped (Record::Kind::Bootstrapped), a note. The engine fills in `at`.
+  virtual std::vector<state::Record> remembers(const Live&) const { return {}; }
+  /// What only one thing can have: `vmid` → `104`, `address` → `10.0.0.11`. A leftover whose facts
+  /// say the same goes before it.
+  virtual Fields claims() const { return {}; }
+  /// True: when the needed thing is replaced, this goes with it and is made anew (a machine's
+  /// configuration with its VM).
+  virtual bool goes_with(const std::string&) const { return false; }
 };
 
 std::string kind_of(std::string_view address);  // "vm" of "vm/cp-1"
 
-/// Gives each call its World. The engine owns none.
+/// Gives each call its World. The engine owns none. `with` is called from many threads at once.
 class Worlds {
  public:
   virtual ~Worlds() = default;
