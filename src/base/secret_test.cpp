@@ -21,8 +21,9 @@ Freed watched;
 
 }  // namespace
 
-// Every block carries its size in front, so that the plain delete knows it too.
-void* operator new[](std::size_t size) {
+// Every block carries its size in front, so that the plain delete knows it too. Not inlined: an
+// optimiser that sees malloc in one and not in the other takes them for a mismatched pair.
+[[gnu::noinline]] void* operator new[](std::size_t size) {
   constexpr std::size_t front = alignof(std::max_align_t);
   void* block = std::malloc(size + front);
   if (block == nullptr) throw std::bad_alloc{};
@@ -30,7 +31,7 @@ void* operator new[](std::size_t size) {
   return static_cast<char*>(block) + front;
 }
 
-void operator delete[](void* memory) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory) noexcept {
   if (memory == nullptr) return;
   constexpr std::size_t front = alignof(std::max_align_t);
   char* block = static_cast<char*>(memory) - front;
@@ -43,7 +44,7 @@ void operator delete[](void* memory) noexcept {
   }
   std::free(block);
 }
-void operator delete[](void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept {
   operator delete[](memory);
 }
 
