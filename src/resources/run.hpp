@@ -32,6 +32,7 @@ struct RunOptions {
   bool purge_images = false;         // down: images too
   bool reset_existing = false;       // down: machines that were there before as well
   std::string who;                   // user@machine, for the lock
+  std::string doing;                 // the verb, for the lock
 };
 
 /// One node as it is.
@@ -73,10 +74,13 @@ struct Drift {
   std::string declared;
   std::string found;
   engine::Effect effect = engine::Effect::Live;  // of putting it right
-  std::string by;    // user or token from Proxmox's task log; empty: nobody is named there
-  std::string task;  // "qmconfig, UPID:…"
-  std::optional<Instant> since;
+  std::string by = {};    // user or token from Proxmox's task log; empty: nobody is named there
+  std::string task = {};  // "qmconfig, UPID:…"
+  std::optional<Instant> since = {};
   bool ignored = false;
+  /// Where the spec would have to say it so, and how, for `drift accept`; empty: it cannot.
+  std::vector<std::string> accept_path = {};  // {"spec", "nodes", "cp-1", "machine", "cores"}
+  std::string accept_value = {};
 };
 
 /// The life of one cluster: the main path from its spec to a report, one verb at a time. Nothing is
