@@ -17,7 +17,10 @@ struct Holder {
   std::string who;    // user@machine, process id
   std::string doing;  // "up"
   Instant since{};
-  Instant until{};  // after this, and if it was not renewed, another may take over
+  Instant until{};  // after this, and if it was not renewed, another may take over. When locking,
+                    // `until - since` says for how long, and a renewal is for as long again.
+
+  friend bool operator==(const Holder&, const Holder&) = default;
 };
 
 /// Held while it lives; letting it die gives it back. A holder that is killed leaves it to expire
@@ -35,7 +38,9 @@ class Lock {
 /// not rewrite the whole state per step. Every write is durable when it returns.
 ///
 /// Writes need the lock, and are refused (Error(Conflict)) when the stored serial is not the one
-/// this Store has seen: somebody else wrote.
+/// this Store has seen: somebody else wrote. Error(Lost): the write may have happened; the Store
+/// looks before its next one, so that the same records may simply be given again. One call at a
+/// time; a Lock's renew() may run beside it.
 class Store {
  public:
   virtual ~Store() = default;
@@ -43,9 +48,12 @@ class Store {
   virtual std::string describe() const = 0;
   /// The state with its journal applied; nothing if there is none yet.
   virtual std::optional<State> load() = 0;
-  /// Adds records to the journal, all or a prefix of them. One write however many they are.
+  /// Adds records to the journal, all or a prefix of them. One write however many they are. There
+  /// must be a state to continue: a new cluster's first write is replace().
   virtual void append(std::span<const Record> records) = 0;
-  /// Writes the whole state and empties the journal.
+  /// Writes the whole state and empties the journal. The serial that is written is the Store's own,
+  /// one more than the last; `state.serial` does not count. A state of another lineage than the
+  /// stored one, or over one that was never loaded, is refused (Conflict).
   virtual void replace(const State& state) = 0;
   /// Forgets everything (after `down` has proved that nothing is left).
   virtual void clear() = 0;

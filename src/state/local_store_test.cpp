@@ -1,0 +1,233 @@
+#include "state/local_store.hpp"
+
+#include "base/error.hpp"
+#include "state/journal.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+namespace rocca::state {
+
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+const std::string folder = "clusters/blue/.rocca";
+
+Record note(std::string key, std::string value) {
+  Record record;
+  record.kind = Record::Kind::Note;
+  record.name = std::move(key);
+  record.value = std::move(value);
+  return record;
+}
+
+State fresh() {
+  State state;
+  state.lineage = "6f1c";
+  return state;
+}
+
+Holder run(std::string id) {
+  return {id, id + "@machine", "up", Instant{1s}, Instant{61s}};
+}
+
+/// A life of a state: made, continued, folded, continued, taken away. `done` counts what was
+/// acknowledged.
+void live(Files& files, int& done) {
+  const auto store = local_store(files, folder);
+  const auto lock = store->lock(run("a"));
+  store->load();
+  ++done;
+  store->replace(fresh());
+  ++done;
+  store->append(std::vector{note("a", "1")});
+  ++done;
+  store->append(std::vector{note("b", "1"), note("c", "1"), note("d", "1")});
+  ++done;
+  State folded = fresh();
+  for (const char* key : {"a", "b", "c", "d"}) folded.notes[key] = "2";
+  store->replace(folded);
+  ++done;
+  store->append(std::vector{note("a", "3")});
+  ++done;
+  store->clear();
+  ++done;
+}
+
+/// What may be found when `done` acts were acknowledged and the next was cut: its before, its
+/// after, or some of its records.
+std::vector<std::optional<Fields>> possible(int done) {
+  const Fields none;
+  const Fields a{{"a", "1"}};
+  const Fields b{{"a", "1"}, {"b", "1"}};
+  const Fields c{{"a", "1"}, {"b", "1"}, {"c", "1"}};
+  const Fields d{{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}};
+  const Fields folded{{"a", "2"}, {"b", "2"}, {"c", "2"}, {"d", "2"}};
+  const Fields last{{"a", "3"}, {"b", "2"}, {"c", "2"}, {"d", "2"}};
+  switch (done) {
+    case 0:
+      return {std::nullopt};
+    case 1:
+      return {std::nullopt, none};
+    case 2:
+      return {none, a};
+    case 3:
+      return {a, b, c, d};
+    case 4:
+      return {d, folded};
+    case 5:
+      return {folded, last};
+    case 6:
+      return {last, std::nullopt};
+    default:
+      return {std::nullopt};
+  }
+}
+
+TEST(LocalStore, SurvivesAPowerCutAtEveryDurableStep) {
+  int ignored = 0;
+  MemoryFiles whole;
+  live(whole, ignored);
+  const std::uint64_t steps = whole.durable_steps();
+  ASSERT_GT(steps, 20u);
+  for (std::uint64_t cut = 1; cut <= steps; ++cut) {
+    SCOPED_TRACE(cut);
+    MemoryFiles files;
+    files.cut_in(cut);
+    int done = 0;
+    try {
+      live(files, done);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Lost);
+    }
+    files.cut_in(0);
+    const auto store = local_store(files, folder);
+    const auto found = store->load();
+    EXPECT_THAT(possible(done),
+                testing::Contains(found ? std::optional(found->notes) : std::nullopt));
+    // And the next run goes on, whatever was left.
+    const auto lock = store->lock(run("b"));
+    if (!found) store->replace(fresh());
+    store->append(std::vector{note("next", "1")});
+    store->append(std::vector{note("next", "2")});
+    Fields wanted = found ? found->notes : Fields{};
+    wanted["next"] = "2";
+    EXPECT_EQ(local_store(files, folder)->load()->notes, wanted);
+  }
+}
+
+TEST(LocalStore, MendsATornJournalBeforeItAdds) {
+  MemoryFiles files;
+  {
+    const auto store = local_store(files, folder);
+    const auto lock = store->lock(run("a"));
+    store->replace(fresh());
+    store->append(std::vector{note("a", "1")});
+    store->append(std::vector{note("b", "1")});
+  }
+  const std::string journal = files.get(folder + "/journal");
+  files.write(folder + "/journal", journal.substr(0, journal.size() - 5));
+  const auto store = local_store(files, folder);
+  EXPECT_EQ(store->load()->notes, (Fields{{"a", "1"}}));
+  const auto lock = store->lock(run("b"));
+  store->append(std::vector{note("c", "1")});
+  EXPECT_EQ(local_store(files, folder)->load()->notes, (Fields{{"a", "1"}, {"c", "1"}}));
+}
+
+TEST(LocalStore, AJournalThatOutlivedItsStateIsNotApplied) {
+  MemoryFiles files;
+  const auto store = local_store(files, folder);
+  const auto lock = store->lock(run("a"));
+  store->replace(fresh());
+  store->append(std::vector{note("a", "1")});
+  const std::string journal = files.get(folder + "/journal");
+  store->replace(fresh());
+  files.write(folder + "/journal", journal);  // as if its removal had not reached the disk
+  EXPECT_TRUE(local_store(files, folder)->load()->notes.empty());
+}
+
+TEST(LocalStore, AnOlderStatePutInPlaceOfANewerOneIsNoticed) {
+  MemoryFiles files;
+  const auto store = local_store(files, folder);
+  const auto lock = store->lock(run("a"));
+  store->replace(fresh());
+  const std::string old = files.get(folder + "/state.json");
+  store->replace(fresh());
+  store->append(std::vector{note("a", "1")});
+  files.write(folder + "/state.json", old);
+  try {
+    local_store(files, folder)->load();
+    ADD_FAILURE() << "was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Rejected);
+    EXPECT_THAT(error.message(), HasSubstr("does not continue it"));
+  }
+}
+
+TEST(LocalStore, AStateOfTheFutureIsRefusedAndLeftAlone) {
+  MemoryFiles files;
+  files.make_folder(folder);
+  const std::string future = R"({"format": 99, "serial": 1, "lineage": "x"})";
+  files.write(folder + "/state.json", future);
+  const auto store = local_store(files, folder);
+  const auto lock = store->lock(run("a"));
+  for (const bool replace : {false, true}) {
+    try {
+      if (replace) {
+        store->replace(fresh());
+      } else {
+        store->load();
+      }
+      ADD_FAILURE() << "was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Refused);
+    }
+  }
+  EXPECT_EQ(files.get(folder + "/state.json"), future);
+}
+
+TEST(LocalStore, TheHoldersNameOutlivesItsProcessButNotTheLock) {
+  MemoryFiles files;
+  auto store = local_store(files, folder);
+  auto lock = store->lock(run("a"));
+  EXPECT_TRUE(files.find(folder + "/holder"));
+  files.power_cut();  // the process is gone, and with it its lock
+  const auto next = local_store(files, folder);
+  EXPECT_EQ(next->holder(), std::nullopt);
+  const auto taken = next->lock(run("b"));
+  EXPECT_EQ(next->holder()->who, "b@machine");
+}
+
+TEST(LocalStore, WorksOnARealFileSystemForItsOwnerOnly) {
+  char path[] = "/tmp/rocca-state-XXXXXX";
+  ASSERT_NE(::mkdtemp(path), nullptr);
+  const std::string real = fmt::format("{}/.rocca", path);
+  RealFiles files;
+  {
+    const auto store = local_store(files, real);
+    const auto lock = store->lock(run("a"));
+    store->replace(fresh());
+    store->append(std::vector{note("a", "1")});
+    store->append(std::vector{note("b", "1")});
+    const auto other = local_store(files, real);
+    EXPECT_EQ(other->load()->notes, (Fields{{"a", "1"}, {"b", "1"}}));
+    EXPECT_THROW(other->lock(run("b")), Error);
+    const auto forced = other->lock(run("b"), /*force=*/true);
+    EXPECT_THROW(lock->renew(), Error);
+    other->append(std::vector{note("c", "1")});
+  }
+  EXPECT_EQ(local_store(files, real)->load()->notes.size(), 3u);
+  EXPECT_EQ(files.status(real)->mode, 0700u);
+  for (const char* name : {"state.json", "journal"})
+    EXPECT_EQ(files.status(real + "/" + name)->mode, 0600u) << name;
+  std::filesystem::remove_all(path);
+}
+
+}  // namespace
+
+}  // namespace rocca::state
