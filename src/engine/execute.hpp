@@ -46,7 +46,7 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
                  unsigned parallelism, std::stop_token stop);
 
 struct ExecuteOptions {
-  unsigned parallelism = 64;
+  unsigned parallelism = 64;  // calls at once; a pool has one thread more, for the journal
   EffectPolicy policy;
   std::function<void()> keep_lock;  // called now and then; throws when the lock was lost
   Duration keep_lock_every = std::chrono::seconds{20};

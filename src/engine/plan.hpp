@@ -30,7 +30,7 @@ graph::Graph build(const Desired& desired, const state::State& prior);
 struct Observed {
   std::map<std::string, std::optional<Live>> live;
   std::map<std::string, std::string> failed;  // address → rendered error
-  std::map<std::string, Fault> faults;        // of those
+  std::map<std::string, Error> errors;        // the same as values
   Instant at{};
 };
 
@@ -49,10 +49,11 @@ struct Summary {
 /// A value: everything that `up` would do, with its reasons.
 struct Plan {
   std::string cluster;
+  std::vector<std::string> targets;  // empty: everything
   std::vector<Planned> steps;  // in an order that respects every arrow; unchanged ones are left out
   Summary summary;
   std::map<std::string, std::string> failed;  // could not be read
-  std::map<std::string, Fault> faults;        // of those
+  std::map<std::string, Error> errors;        // the same as values
   /// What is there as it should be, or gone, and not remembered so: `execute` writes it first. Thus
   /// a lost state comes back.
   std::vector<state::Record> found;
@@ -63,6 +64,9 @@ struct Plan {
 
   bool empty() const { return steps.empty() && failed.empty(); }
 };
+
+/// What has to be done with one thing as it is. A leftover that is there is destroyed.
+Change change_of(const Resource& resource, bool leftover, const std::optional<Live>& live);
 
 struct PlanOptions {
   EffectPolicy policy;

@@ -4,67 +4,124 @@
 #include "engine/resource.hpp"
 #include "graph/graph.hpp"
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace rocca::engine {
 
 /// Which call of which step may start now. Pure: no thread, clock or socket. The same sequence of
 /// questions and answers gives the same order, always.
+///
+/// Among the steps that may start: first those that hold an Act lane (their end lets others in),
+/// then those with the longest way still behind them, then who waits longest, then graph order.
 class Schedule {
  public:
-  struct Step {
-    std::string address;
-    std::vector<Lane> lanes;  // of its next call and act
-  };
   enum class Outcome { Settled, Failed };
 
-  /// Steps and their arrows; `parallelism` caps calls in flight over all.
-  Schedule(graph::Graph graph, unsigned parallelism);
+  /// Steps and their arrows; `parallelism` caps calls in flight over all. `costs` says how long a
+  /// step takes, as far as that is known; what is not named counts one second. Error(Bug) names a
+  /// cycle in full.
+  Schedule(const graph::Graph& graph, unsigned parallelism,
+           const std::map<std::string, Duration>& costs = {});
 
   /// The step whose next call may start now, if any: what it needs has settled, its time has come,
-  /// and its lanes have room. It counts as in flight until call_ended.
+  /// and its lanes have room. It is in flight, and holds its Act lanes, until it is told otherwise.
   std::optional<std::string> next(Tick now);
   /// The lanes of a step's next call; given before it is first offered and whenever they change.
+  /// Act lanes that it holds already stay held. The narrowest width that anybody names counts.
   void set_lanes(const std::string& address, std::vector<Lane> lanes);
 
-  /// A call ended and the step goes on with another one, not before `when`.
+  /// The call ended and the step goes on with another one, not before `when`.
   void again(const std::string& address, Tick when);
-  /// From its act on a step holds its Act lanes, until it settles or says that the act is over.
+  /// The call ended, and the step waits for something that the schedule knows nothing of (its
+  /// record becoming durable), until `again` or `settle`.
+  void hold(const std::string& address);
+  /// An act begins. Such a step is offered also after close(), until its act is over.
+  void act_begun(const std::string& address);
+  /// The act is over: gives the Act lanes back.
   void act_over(const std::string& address);
-  /// The step is over. Failed: everything that needs it is skipped, and is told here.
+  /// The step is over. Failed: everything that needs it is skipped, and is told here, in order.
   std::vector<std::string> settle(const std::string& address, Outcome outcome);
 
-  /// Starts nothing new; steps that are in flight or have an act going on settle.
+  /// Starts nothing new; steps that are in flight, held or have an act going on settle.
   void close();
   bool closed() const noexcept { return closed_; }
   /// Nothing in flight and nothing that could ever start.
-  bool done() const;
+  bool done() const noexcept;
   /// When the earliest waiting step wants its next call; nothing: only an ending call helps.
   std::optional<Tick> next_wake() const;
 
+  std::size_t in_flight() const noexcept { return in_flight_; }
+
  private:
-  enum class Phase { Waiting, InFlight, Over, Skipped };
+  using Id = std::uint32_t;  // place in the graph's order
+  using LaneId = std::uint32_t;
+  enum class Phase { Blocked, Waiting, InFlight, Held, Over, Skipped };
+
+  /// What decides who comes first; also the handle by which a step is found in a queue.
+  struct Rank {
+    bool empty_handed = true;  // holds no Act lane
+    std::int64_t behind = 0;   // negative: the longest way first
+    Tick since{};
+    Id id = 0;
+    friend auto operator<=>(const Rank&, const Rank&) = default;
+  };
+  struct Use {
+    LaneId lane = 0;
+    Lane::Hold hold = Lane::Hold::Call;
+  };
   struct Entry {
-    Phase phase = Phase::Waiting;
+    std::string address;
+    Phase phase = Phase::Blocked;
     std::size_t missing = 0;  // needs that have not settled
-    std::optional<Tick> when;
-    bool begun = false;
+    std::vector<Id> dependents;
+    std::int64_t way = 0;  // of itself and the longest chain behind it
     bool acting = false;
-    std::vector<Lane> lanes;
+    std::vector<Use> uses;
+    std::vector<LaneId> held;  // Act lanes
+    std::vector<LaneId> busy;  // Call lanes of the call in flight
+    Rank rank;                 // under which it stands in a queue
+    std::optional<LaneId> queued_at;
+    std::optional<LaneId> woken_by;
+  };
+  /// Who finds a lane full queues at it, so that nobody looks at all who wait. While a lane has
+  /// room and a queue, exactly one of the queue is among the ready.
+  struct LaneState {
+    unsigned width = 1;
+    unsigned used = 0;
+    bool woke = false;
+    std::set<Rank> queue;
+    bool room() const { return used < width; }
   };
 
-  bool room_for(const Entry& entry) const;
+  Id id_of(const std::string& address) const;
+  void ready(Id id, Tick since);
+  void leave_flight(Entry& entry);
+  void wake_one(LaneId lane);
+  void release(LaneId lane);
+  std::optional<LaneId> full_lane(const Entry& entry) const;
+  void occupy(Entry& entry);
+  void count_acting(const Entry& entry, int by);
 
-  graph::Graph graph_;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string, Id> ids_;
+  std::vector<LaneState> lanes_;
+  std::unordered_map<std::string, LaneId> lane_ids_;
+  std::set<Rank> ready_;
+  std::set<std::pair<Tick, Id>> later_;
+  Tick now_{};
   unsigned parallelism_;
-  std::map<std::string, Entry> entries_;
-  std::map<std::string, unsigned> used_;
-  unsigned in_flight_ = 0;
+  std::size_t in_flight_ = 0;
+  std::size_t held_ = 0;
+  std::size_t acting_waiting_ = 0;
+  std::size_t unfinished_ = 0;
   bool closed_ = false;
 };
 

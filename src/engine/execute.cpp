@@ -1,0 +1,716 @@
+#include "engine/execute.hpp"
+
+#include "base/units.hpp"
+#include "engine/journal.hpp"
+#include "engine/records.hpp"
+#include "engine/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rocca::engine {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration least_wait = 10ms;  // a kind that says "ask at once" must not stop time
+constexpr Duration most_backoff = 15s;
+constexpr unsigned most_lost = 5;
+constexpr unsigned most_repeats = 2;  // of an act that was completed and changed nothing
+constexpr unsigned most_acts = 64;
+
+bool may_pass(Fault fault) {
+  return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost;
+}
+
+const char* doing(Action action) {
+  switch (action) {
+    case Action::None:
+      return "reading";
+    case Action::Create:
+      return "creating";
+    case Action::Update:
+      return "updating";
+    case Action::Replace:
+      return "replacing";
+    case Action::Destroy:
+      return "destroying";
+  }
+  return "reading";
+}
+
+/// One step on its way: what its next call is, and what the last one brought.
+struct Step {
+  enum class Stage {
+    OldReceipt,  // asks after an act of an earlier run
+    Unknown,     // asks after an act that may never have arrived
+    Read,
+    Act,
+    Probe,
+  };
+
+  std::string address;
+  const Resource* resource = nullptr;
+  bool leftover = false;
+  bool planned = false;
+  bool unread = false;           // by the plan
+  Action action = Action::None;  // for people: what was planned, or else the first that was done
+  Effect bound = Effect::Live;   // the costliest that was agreed to
+  std::optional<Duration> estimate;
+  std::optional<Error> refused;  // known before it begins
+
+  Stage stage = Stage::Read;
+  std::optional<Live> live;
+  Change change;
+  Receipt receipt;
+  Progress progress;
+  std::optional<Error> error;
+
+  bool begun = false;
+  bool ended = false;
+  std::optional<Tick> first_act;
+  std::optional<Tick> deadline;
+  Duration patience{};
+  std::string waiting_for;
+  unsigned attempts = 0;  // of this call
+  unsigned refusals = 0;  // acts in a row that were not even begun
+  Effect cost = Effect::Live;
+  unsigned lost = 0;
+  unsigned acts = 0;
+  std::optional<Change> completed;  // the change of the last act that ended well
+  unsigned repeats = 0;
+};
+
+class Execution {
+ public:
+  Execution(const Plan& plan, const Desired& desired, const graph::Graph& graph,
+            state::State& state, state::Store& store, Worlds& worlds, Runner& runner,
+            const EventSink& events, const ExecuteOptions& options, std::stop_token stop)
+      : plan_(plan),
+        desired_(desired),
+        graph_(plan.targets.empty() ? graph : graph.closure(plan.targets)),
+        state_(state),
+        worlds_(worlds),
+        runner_(runner),
+        events_(events),
+        options_(options),
+        stop_(std::move(stop)),
+        journal_(state, store, runner, options.keep_lock, options.keep_lock_every),
+        schedule_(graph_, options.parallelism, costs()) {
+    for (const Planned& planned : plan.steps) add_planned(planned);
+    for (const auto& [address, text] : plan.failed) add_unread(address, text);
+  }
+
+  Report run() {
+    const Tick began = runner_.now();
+    const std::stop_callback wake{stop_, [this] { runner_.nudge(); }};
+    if (!plan_.found.empty()) journal_.add(plan_.found);
+    try {
+      while (turn()) {
+      }
+    } catch (...) {
+      drain();  // calls in flight point into what is about to go
+      throw;
+    }
+    sweep();
+    report_.error = journal_.error();
+    report_.took = runner_.now() - began;
+    return std::move(report_);
+  }
+
+ private:
+  using Stage = Step::Stage;
+  using End = StepResult::End;
+
+  // ---- what there is to do
+
+  std::map<std::string, Duration> costs() const {
+    std::map<std::string, Duration> costs;
+    for (const std::string& address : graph_.nodes()) costs[address] = Duration::zero();
+    for (const Planned& step : plan_.steps) costs[step.address] = step.estimate.value_or(1s);
+    return costs;
+  }
+
+  Step& add(const std::string& address) {
+    Step& step = steps_[address];
+    const auto leftover = desired_.leftover.find(address);
+    step.address = address;
+    step.leftover = leftover != desired_.leftover.end();
+    const Resources& among = step.leftover ? desired_.leftover : desired_.wanted;
+    const auto found = among.find(address);
+    if (found == among.end())
+      throw Error(Fault::Bug, address + " is planned and neither wanted nor left over");
+    step.resource = found->second.get();
+    const auto item = state_.items.find(address);
+    if (item != state_.items.end()) ask_after(step, item->second.receipt);
+    schedule_.set_lanes(address, step.resource->lanes(nullptr));
+    return step;
+  }
+
+  void add_planned(const Planned& planned) {
+    Step& step = add(planned.address);
+    step.planned = true;
+    step.action = planned.change.action;
+    step.bound = std::max(planned.change.effect, Effect::Live);
+    step.estimate = planned.estimate;
+    step.patience = step.resource->patience(planned.change);
+    step.change = planned.change;
+    if (!planned.change.refusal.empty()) {
+      step.refused = Error(Fault::Refused, planned.change.refusal);
+      if (!planned.change.hint.empty()) step.refused->hint(planned.change.hint);
+    }
+  }
+
+  void add_unread(const std::string& address, const std::string& text) {
+    if (!graph_.contains(address)) return;
+    Step& step = add(address);
+    step.planned = true;
+    step.unread = true;
+    step.patience = step.resource->patience(step.change);
+    const auto error = plan_.errors.find(address);
+    step.refused = error != plan_.errors.end() ? error->second : Error(Fault::Unreachable, text);
+  }
+
+  static void ask_after(Step& step, const std::string& receipt) {
+    if (receipt.empty()) return;
+    if (receipt == unknown_receipt) {
+      step.stage = Stage::Unknown;
+      return;
+    }
+    step.stage = Stage::OldReceipt;
+    step.receipt = {receipt == bare_receipt ? "" : receipt};
+  }
+
+  std::optional<Effect> changed_below(const std::string& address) const {
+    std::optional<Effect> costliest;
+    for (const std::string& needed : graph_.needed_by(address)) {
+      const auto changed = changed_.find(needed);
+      if (changed != changed_.end())
+        costliest = std::max(costliest.value_or(Effect::Live), changed->second);
+    }
+    return costliest;
+  }
+
+  /// Something that was not to change, behind something that did: looked at again, because what
+  /// changed may have taken it along (a replaced VM its configuration, a power cycle its health).
+  Step* follow_up(const std::string& address) {
+    const std::optional<Effect> bound = changed_below(address);
+    if (!bound || desired_.leftover.contains(address) || !desired_.wanted.contains(address))
+      return nullptr;
+    Step& step = add(address);
+    step.bound = *bound;
+    step.patience = step.resource->patience(step.change);
+    return &step;
+  }
+
+  // ---- the loop
+
+  bool turn() {
+    if (stop_.stop_requested()) stop();
+    if (!abandoned())
+      while (const auto address = schedule_.next(runner_.now())) dispatch(*address);
+    journal_.pump();
+    if (over()) return false;
+    const std::optional<Tick> wake = next_wake();
+    if (calls_ == 0 && !journal_.under_way() && !wake)
+      throw Error(Fault::Bug, "steps are left, and nothing will ever let them go on");
+    for (const std::string& call : runner_.wait_until(wake)) {
+      if (journal_.ended(call)) {
+        if (journal_.error()) give_up();
+        continue;
+      }
+      --calls_;
+      call_ended(steps_.at(call));
+    }
+    return true;
+  }
+
+  void drain() noexcept {
+    leave_.request_stop();
+    journal_.forget();
+    try {
+      while (calls_ > 0 || journal_.under_way())
+        for (const std::string& call : runner_.wait_until({}))
+          if (!journal_.ended(call)) --calls_;
+    } catch (const Error&) {
+      // A simulated world that has come to rest: its calls are parked for ever.
+    }
+  }
+
+  bool abandoned() const { return journal_.lock_lost(); }
+
+  bool over() const {
+    if (calls_ > 0 || !journal_.idle()) return false;
+    return abandoned() || schedule_.done();
+  }
+
+  std::optional<Tick> next_wake() const {
+    std::optional<Tick> wake = journal_.next_wake();
+    const std::optional<Tick> step = abandoned() ? std::nullopt : schedule_.next_wake();
+    if (step && (!wake || *step < *wake)) wake = step;
+    return wake;
+  }
+
+  void stop() {
+    if (report_.interrupted) return;
+    report_.interrupted = true;
+    schedule_.close();
+    emit(Event::Kind::Stopping, nullptr, "steps that are under way end; nothing else begins");
+  }
+
+  /// Without a state nothing may begin that could not be remembered; without its lock somebody else
+  /// may be at work already, so also what is under way is left to itself.
+  void give_up() {
+    schedule_.close();
+    if (abandoned()) leave_.request_stop();
+  }
+
+  void dispatch(const std::string& address) {
+    const auto found = steps_.find(address);
+    Step* step = found != steps_.end() ? &found->second : follow_up(address);
+    if (step == nullptr) {
+      schedule_.settle(address, Schedule::Outcome::Settled);
+      return;
+    }
+    if (!step->begun && step->planned) emit(Event::Kind::Started, step);
+    step->begun = true;
+    if (step->unread && step->refused) {
+      // What it needs has changed, so there may be something to read now (a VM that was off).
+      if (const auto bound = changed_below(address)) {
+        step->bound = *bound;
+        step->refused.reset();
+      }
+    }
+    if (step->refused) {
+      fail(*step, *step->refused);
+      return;
+    }
+    const Tick now = runner_.now();
+    if (step->stage == Stage::Act) {
+      schedule_.act_begun(address);
+      if (!step->first_act) step->first_act = now;
+      step->patience = step->resource->patience(step->change);
+      if (step->refusals == 0) step->deadline = now + step->patience;
+      step->cost = std::max(step->cost, step->change.effect);
+      ++step->acts;
+    }
+    if (!step->deadline) step->deadline = now + step->patience;
+    begin_call(*step);
+  }
+
+  void begin_call(Step& step) {
+    ++calls_;
+    step.error.reset();
+    runner_.start(step.address, [this, &step] {
+      try {
+        worlds_.with(step.address, leave_.get_token(),
+                     [&step](World& world) { perform(step, world); });
+        if (step.stage == Stage::Read)
+          step.change = change_of(*step.resource, step.leftover, step.live);
+      } catch (const Error& error) {
+        step.error = error;
+      } catch (const std::exception& error) {
+        step.error = Error(Fault::Bug, error.what());
+      }
+    });
+  }
+
+  static void perform(Step& step, World& world) {
+    switch (step.stage) {
+      case Stage::OldReceipt:
+      case Stage::Probe:
+        step.progress = step.resource->probe(world, step.receipt);
+        break;
+      case Stage::Unknown:
+        step.progress = step.resource->probe_unknown(world);
+        break;
+      case Stage::Read:
+        step.live = step.resource->read(world);
+        break;
+      case Stage::Act:
+        if (takes_away(step.change)) {
+          step.receipt = step.resource->destroy(world, *step.live);
+        } else {
+          step.receipt = step.resource->apply(world, step.change, step.live);
+        }
+        break;
+    }
+  }
+
+  static bool takes_away(const Change& change) {
+    return change.action == Action::Destroy || change.action == Action::Replace;
+  }
+
+  void call_ended(Step& step) {
+    if (abandoned()) return;
+    if (step.error) {
+      failed(step);
+      return;
+    }
+    step.attempts = 0;
+    switch (step.stage) {
+      case Stage::Read:
+        was_read(step);
+        break;
+      case Stage::Act:
+        acted(step);
+        break;
+      case Stage::OldReceipt:
+      case Stage::Unknown:
+      case Stage::Probe:
+        answered(step);
+        break;
+    }
+  }
+
+  // ---- what a call brought
+
+  void was_read(Step& step) {
+    if (step.change.none()) {
+      settle(step);
+      return;
+    }
+    if (schedule_.closed()) {
+      schedule_.act_over(step.address);
+      schedule_.again(step.address, runner_.now());  // never offered: the next run goes on here
+      return;
+    }
+    if (const auto refusal = refuse(step)) {
+      fail(step, *refusal);
+      return;
+    }
+    if (step.action == Action::None) step.action = step.change.action;
+    step.stage = Stage::Act;
+    schedule_.set_lanes(step.address, step.resource->lanes(&step.change));
+    if (!step.resource->announces(step.change)) {
+      schedule_.again(step.address, runner_.now());
+      return;
+    }
+    schedule_.hold(step.address);
+    journal_.add({begun(step, unknown_receipt)}, [this, &step](const Error* error) {
+      if (error != nullptr) {
+        fail(step, *error);
+      } else {
+        schedule_.again(step.address, runner_.now());
+      }
+    });
+  }
+
+  /// The guards, once more before every act: the plan was made from an older look at the world.
+  std::optional<Error> refuse(Step& step) const {
+    const Change& change = step.change;
+    if (!change.refusal.empty()) {
+      Error error(Fault::Refused, change.refusal);
+      if (!change.hint.empty()) error.hint(change.hint);
+      return error;
+    }
+    if (change.effect > step.bound)
+      return Error(Fault::Refused,
+                   fmt::format("the world changed since the plan: to {} {} ({}) would now cost {}, "
+                               "and {} was planned",
+                               to_string(change.action), step.address, change.reason,
+                               to_string(change.effect), to_string(step.bound)))
+          .hint("look at a new `rocca plan`, and run `rocca up` again");
+    if (change.effect != Effect::None) {
+      const Verdict verdict = may_run(change.effect, options_.policy);
+      if (!verdict.allowed) return Error(Fault::Refused, verdict.reason);
+    }
+    return no_progress(step);
+  }
+
+  static std::optional<Error> no_progress(Step& step) {
+    step.repeats = step.completed == step.change ? step.repeats + 1 : 0;
+    if (step.repeats < most_repeats && step.acts < most_acts) return std::nullopt;
+    const Change& change = step.change;
+    if (change.fields.empty())
+      return Error(Fault::Rejected,
+                   fmt::format("to {} it was done without complaint and has no effect: {}",
+                               to_string(change.action), change.reason));
+    const FieldChange& field = change.fields.front();
+    return Error(Fault::Rejected, fmt::format("'{}' does not stay: it was set to '{}' and is '{}'",
+                                              field.field, field.after, field.before))
+        .hint("somebody else may be changing it: `rocca drift` names who");
+  }
+
+  void acted(Step& step) {
+    step.refusals = 0;
+    const std::string& token = step.receipt.token;
+    journal_.add({begun(step, token.empty() ? bare_receipt : token)});
+    emit(Event::Kind::Acted, &step,
+         step.receipt.act.empty() ? to_string(step.change.action) : step.receipt.act);
+    step.stage = Stage::Probe;
+    step.waiting_for.clear();
+    schedule_.again(step.address, runner_.now() + std::min(step.receipt.ask_after, left(step)));
+  }
+
+  void answered(Step& step) {
+    if (const auto* not_yet = std::get_if<NotYet>(&step.progress)) {
+      wait(step, not_yet->waiting_for, not_yet->ask_again);
+      return;
+    }
+    if (step.stage == Stage::Probe) step.completed = step.change;
+    look(step, runner_.now());
+  }
+
+  /// Back to reading: everything is decided anew from there.
+  void look(Step& step, Tick when) {
+    step.stage = Stage::Read;
+    step.deadline.reset();
+    // After a stop the act that has just ended is still looked at, so that it can settle.
+    if (!schedule_.closed()) schedule_.act_over(step.address);
+    schedule_.set_lanes(step.address, step.resource->lanes(nullptr));
+    schedule_.again(step.address, when);
+  }
+
+  Duration left(const Step& step) const {
+    return std::max(least_wait, step.deadline.value_or(runner_.now()) - runner_.now());
+  }
+  bool out_of_patience(const Step& step) const {
+    return step.deadline && runner_.now() >= *step.deadline;
+  }
+
+  void wait(Step& step, const std::string& what, Duration how_long) {
+    if (what != step.waiting_for) {
+      step.waiting_for = what;
+      emit(Event::Kind::Waiting, &step, what);
+    }
+    if (out_of_patience(step)) {
+      fail(step, Error(Fault::Timeout, fmt::format("still waiting after {}: {}",
+                                                   to_rough_string(step.patience), what)));
+      return;
+    }
+    schedule_.again(step.address,
+                    runner_.now() + std::min(std::max(how_long, least_wait), left(step)));
+  }
+
+  void failed(Step& step) {
+    Error error = *step.error;
+    const Fault fault = error.fault();
+    const bool acting = step.stage == Stage::Act;
+    if (acting && fault == Fault::Lost) {
+      lose(step, error);
+      return;
+    }
+    if (may_pass(fault) && !out_of_patience(step)) {
+      unsigned& tries = acting ? step.refusals : step.attempts;
+      const Duration backoff = std::min<Duration>(1s * (1u << std::min(tries, 4u)), most_backoff);
+      ++tries;
+      if (!acting) {
+        wait(step, error.message(), backoff);
+        return;
+      }
+      // Nothing was done. What has to be done may be another thing by then.
+      if (--step.acts == 0) step.first_act.reset();
+      emit(Event::Kind::Waiting, &step, error.message());
+      step.waiting_for = error.message();
+      const std::optional<Tick> deadline = step.deadline;
+      look(step, runner_.now() + std::min(backoff, left(step)));
+      step.deadline = deadline;
+      return;
+    }
+    if (step.stage == Stage::OldReceipt && fault != Fault::Interrupted) {
+      // How an act of another run ended is no verdict on this one: what is there, is.
+      emit(Event::Kind::Noted, &step, "an act of an earlier run ended with: " + error.message());
+      look(step, runner_.now());
+      return;
+    }
+    if (may_pass(fault)) error.during("trying for " + to_rough_string(step.patience));
+    fail(step, std::move(error));
+  }
+
+  /// The far side may have acted. Never a blind repeat: the kind says when to look, then the world
+  /// is read.
+  void lose(Step& step, const Error& error) {
+    if (++step.lost > most_lost) {
+      fail(step, error);
+      return;
+    }
+    journal_.add({begun(step, unknown_receipt)});
+    emit(Event::Kind::Noted, &step, "the answer was lost, looking: " + error.message());
+    step.stage = Stage::Unknown;
+    schedule_.again(step.address, runner_.now());
+  }
+
+  // ---- how a step ends
+
+  state::Record begun(const Step& step, const std::string& receipt) const {
+    state::Record record;
+    record.kind = state::Record::Kind::Begun;
+    record.name = step.address;
+    record.at = runner_.clock();
+    record.item.receipt = receipt;
+    if (!step.leftover) record.item.needs = step.resource->needs();
+    return record;
+  }
+
+  std::vector<state::Record> records_of(const Step& step) const {
+    std::vector<state::Record> records;
+    const Instant now = runner_.clock();
+    const auto known = state_.items.find(step.address);
+    const bool is_known_item = known != state_.items.end();
+    state::Record record;
+    record.name = step.address;
+    record.at = now;
+    if (!step.live) {
+      record.kind = state::Record::Kind::Gone;
+      if (is_known_item || step.acts > 0) records.push_back(record);
+    } else {
+      record.kind = state::Record::Kind::Settled;
+      record.item = settled_item(*step.resource, *step.live, now);
+      if (step.acts > 0 || !is_known_item || !same_but_time(record.item, known->second))
+        records.push_back(record);
+      for (state::Record& more : step.resource->remembers(*step.live)) {
+        more.at = now;
+        if (!is_known(state_, more)) records.push_back(std::move(more));
+      }
+    }
+    if (step.first_act) {
+      state::Record took;
+      took.kind = state::Record::Kind::Took;
+      took.name = kind_of(step.address) + "/" + to_string(step.action);
+      took.took = runner_.now() - *step.first_act;
+      took.at = now;
+      records.push_back(std::move(took));
+    }
+    return records;
+  }
+
+  void settle(Step& step) {
+    schedule_.act_over(step.address);
+    std::vector<state::Record> records = records_of(step);
+    if (records.empty()) {
+      settled(step);
+      return;
+    }
+    schedule_.hold(step.address);
+    journal_.add(std::move(records), [this, &step](const Error* error) {
+      if (error != nullptr) {
+        fail(step, *error);
+      } else {
+        settled(step);
+      }
+    });
+  }
+
+  Duration took(const Step& step) const {
+    return step.first_act ? runner_.now() - *step.first_act : Duration::zero();
+  }
+
+  void settled(Step& step) {
+    step.ended = true;
+    const bool did = step.acts > 0;
+    if (did) changed_[step.address] = step.cost;
+    // Nobody that needs it has begun yet.
+    worlds_.learn(step.address, step.live ? std::optional{step.live->facts} : std::nullopt);
+    if (step.planned || did)
+      report_.steps[step.address] = {
+          did ? End::Done : End::Unchanged, step.action, {}, {}, took(step)};
+    if (step.planned || did) emit(Event::Kind::Settled, &step);
+    schedule_.settle(step.address, Schedule::Outcome::Settled);
+  }
+
+  void fail(Step& step, Error error) {
+    step.ended = true;
+    const std::string place = step.resource->place();
+    error.during(fmt::format("{} {}{}", doing(step.action), step.address,
+                             place.empty() ? "" : " (" + place + ")"));
+    StepResult& result = report_.steps[step.address];
+    result = {End::Failed, step.action, error, {}, took(step)};
+    Event event = make(Event::Kind::Failed, &step, error.message());
+    event.error = error;
+    send(event);
+    for (const std::string& skipped : schedule_.settle(step.address, Schedule::Outcome::Failed)) {
+      const auto found = steps_.find(skipped);
+      if (found == steps_.end()) continue;
+      found->second.ended = true;
+      report_.steps[skipped] = {End::Skipped, found->second.action, {}, step.address, {}};
+      emit(Event::Kind::Skipped, &found->second, step.address);
+    }
+  }
+
+  /// What a stop left where it was.
+  void sweep() {
+    for (auto& [address, step] : steps_) {
+      if (step.ended) continue;
+      StepResult& result = report_.steps[address];
+      result.action = step.action;
+      if (step.acts == 0) {
+        if (!step.planned) report_.steps.erase(address);
+        continue;
+      }
+      result.end = End::Failed;
+      result.took = took(step);
+      result.error = Error(Fault::Interrupted, "stopped before it was complete");
+      result.error->hint("the next `rocca up` goes on from here");
+    }
+  }
+
+  // ---- telling
+
+  Event make(Event::Kind kind, const Step* step, std::string text) const {
+    Event event;
+    event.kind = kind;
+    event.at = runner_.clock();
+    event.text = std::move(text);
+    if (step == nullptr) return event;
+    event.address = step->address;
+    event.action = step->action;
+    if (kind == Event::Kind::Started) event.estimate = step->estimate;
+    if (step->first_act && (kind == Event::Kind::Settled || kind == Event::Kind::Failed))
+      event.took = took(*step);
+    return event;
+  }
+  void send(const Event& event) const {
+    if (events_) events_(event);
+  }
+  void emit(Event::Kind kind, const Step* step, std::string text = {}) const {
+    send(make(kind, step, std::move(text)));
+  }
+
+  const Plan& plan_;
+  const Desired& desired_;
+  const graph::Graph graph_;
+  state::State& state_;
+  Worlds& worlds_;
+  Runner& runner_;
+  const EventSink& events_;
+  const ExecuteOptions& options_;
+  std::stop_token stop_;
+  std::stop_source leave_;  // tells calls in flight to give up
+  Journal journal_;
+  Schedule schedule_;
+  std::map<std::string, Step> steps_;  // never erased: calls point into it
+  std::map<std::string, Effect> changed_;
+  std::size_t calls_ = 0;
+  Report report_;
+};
+
+}  // namespace
+
+bool Report::ok() const {
+  if (interrupted || error) return false;
+  return std::all_of(steps.begin(), steps.end(), [](const auto& entry) {
+    return entry.second.end == StepResult::End::Done ||
+           entry.second.end == StepResult::End::Unchanged;
+  });
+}
+
+std::vector<std::string> Report::changed() const {
+  std::vector<std::string> names;
+  for (const auto& [address, result] : steps)
+    if (result.end == StepResult::End::Done) names.push_back(address);
+  return names;
+}
+
+Report execute(const Plan& plan, const Desired& desired, const graph::Graph& graph,
+               state::State& state, state::Store& store, Worlds& worlds, Runner& runner,
+               const EventSink& events, const ExecuteOptions& options, std::stop_token stop) {
+  return Execution{plan,   desired, graph,  state,   store,
+                   worlds, runner,  events, options, std::move(stop)}
+      .run();
+}
+
+}  // namespace rocca::engine
