@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rocca::engine {
 
@@ -49,7 +50,10 @@ void Schedule::ready(Id id, Tick since) {
     entry.phase = Phase::Waiting;
     count_acting(entry, +1);
   }
-  if (closed_ && !entry.acting) return;  // it is never offered again
+  if (closed_ && !entry.acting) {  // it is never offered again
+    give_back(entry);
+    return;
+  }
   entry.rank = {entry.held.empty(), -entry.way, since, id};
   entry.woken_by.reset();
   ready_.insert(entry.rank);
@@ -163,7 +167,11 @@ void Schedule::again(const std::string& address, Tick when) {
   }
   entry.phase = Phase::Waiting;
   count_acting(entry, +1);
-  if (!closed_ || entry.acting) later_.insert({when, id});
+  if (!closed_ || entry.acting) {
+    later_.insert({when, id});
+  } else {
+    give_back(entry);
+  }
 }
 
 void Schedule::hold(const std::string& address) {
@@ -186,8 +194,11 @@ void Schedule::act_over(const std::string& address) {
   Entry& entry = entries_[id_of(address)];
   count_acting(entry, -1);
   entry.acting = false;
-  for (const LaneId lane : entry.held) release(lane);
-  entry.held.clear();
+  give_back(entry);
+}
+
+void Schedule::give_back(Entry& entry) {
+  for (const LaneId lane : std::exchange(entry.held, {})) release(lane);
 }
 
 std::vector<std::string> Schedule::settle(const std::string& address, Outcome outcome) {
@@ -236,6 +247,8 @@ void Schedule::close() {
     const std::optional<LaneId> woken_by = entries_[rank.id].woken_by;
     if (woken_by) lanes_[*woken_by].woke = true;
   }
+  for (Entry& entry : entries_)
+    if (entry.phase == Phase::Waiting && !entry.acting) give_back(entry);
   for (LaneId lane = 0; lane < lanes_.size(); ++lane) wake_one(lane);
 }
 

@@ -35,7 +35,9 @@ class Schedule {
   /// and its lanes have room. It is in flight, and holds its Act lanes, until it is told otherwise.
   std::optional<std::string> next(Tick now);
   /// The lanes of a step's next call; given before it is first offered and whenever they change.
-  /// Act lanes that it holds already stay held. The narrowest width that anybody names counts.
+  /// Act lanes that it holds already stay held. The narrowest width that anybody names counts. One
+  /// lane is held the same way by all; who holds an Act lane asks for no other (else two could wait
+  /// for each other).
   void set_lanes(const std::string& address, std::vector<Lane> lanes);
 
   /// The call ended and the step goes on with another one, not before `when`.
@@ -104,6 +106,7 @@ class Schedule {
   Id id_of(const std::string& address) const;
   void ready(Id id, Tick since);
   void leave_flight(Entry& entry);
+  void give_back(Entry& entry);
   void wake_one(LaneId lane);
   void release(LaneId lane);
   std::optional<LaneId> full_lane(const Entry& entry) const;

@@ -238,10 +238,11 @@ class Walk {
   void give_lanes(Schedule& schedule, const std::string& name) {
     std::vector<Lane> lanes;
     for (const auto& [lane, width] : widths_) {
-      // Act lanes only from who holds none, as the executor does.
-      const int kind = *rc::gen::inRange(0, 4);
-      if (kind == 0) lanes.push_back({lane, width, call});
-      if (kind == 1 && held_[name].empty()) lanes.push_back({lane, width, act});
+      if (*rc::gen::inRange(0, 3) != 0) continue;
+      const bool for_acts = lane < "lane2";
+      // Act lanes only from who holds none and has no act going on, as the executor does.
+      if (for_acts && (!held_[name].empty() || acting_.contains(name))) continue;
+      lanes.push_back({lane, width, for_acts ? act : call});
     }
     wishes_[name] = lanes;
     schedule.set_lanes(name, lanes);
