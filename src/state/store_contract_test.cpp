@@ -1,6 +1,8 @@
 #include "base/files.hpp"
 #include "state/local_store.hpp"
+#include "state/sealing.hpp"
 #include "state/store_contract_test_support.hpp"
+#include "state/terraform_test_server.hpp"
 
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace {
 class TrickyFiles final : public Files {
  public:
   std::optional<std::string> find(const std::string& path, std::uint64_t limit) override {
+    if (dark) throw Error(Fault::Rejected, "input/output error");
     return files_.find(path, limit);
   }
   void write(const std::string& path, std::string_view content, unsigned mode) override {
@@ -31,16 +34,19 @@ class TrickyFiles final : public Files {
     return files_.try_lock(path);
   }
 
-  enum class Trick { None, LoseAnswer, LoseRequest } trick = Trick::None;
+  enum class Trick { None, LoseAnswer, LoseRequest, GoDark } trick = Trick::None;
+  bool dark = false;
   std::uint64_t written = 0;
 
  private:
   void act(std::size_t size, const std::function<void()>& body) {
     const Trick now = std::exchange(trick, Trick::None);
+    if (dark) throw Error(Fault::Rejected, "input/output error");
     if (now == Trick::LoseRequest) throw Error(Fault::Rejected, "no space left on the disk");
     written += size;
     body();
-    if (now == Trick::LoseAnswer) throw Error(Fault::Rejected, "the disk does not answer");
+    dark = now == Trick::GoDark;
+    if (dark || now == Trick::LoseAnswer) throw Error(Fault::Rejected, "the disk does not answer");
   }
 
   MemoryFiles files_;
@@ -56,8 +62,10 @@ class LocalPlace : public Place {
   void advance(Duration by) override { clock_.advance(by); }
   void lose_next_answer() override { files_.trick = TrickyFiles::Trick::LoseAnswer; }
   void lose_next_request() override { files_.trick = TrickyFiles::Trick::LoseRequest; }
+  void go_dark_after_next_write() override { files_.trick = TrickyFiles::Trick::GoDark; }
+  void light() override { files_.dark = false; }
   std::uint64_t written() override { return files_.written; }
-  bool expires() const override { return false; }
+  Expiry expiry() const override { return Expiry::AtOnce; }
   void kill(std::unique_ptr<Lock> lock) override { lock.reset(); }
 
  private:
@@ -66,10 +74,59 @@ class LocalPlace : public Place {
   Sealing sealing_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Local, StoreContract,
-                         testing::Values(NamedPlace{"local",
-                                                    [] { return std::make_unique<LocalPlace>(); }}),
-                         [](const auto& test) { return test.param.name; });
+class HttpPlace : public Place {
+ public:
+  explicit HttpPlace(TerraformServer::Habits habits) : server_(std::move(habits)) {}
+  std::unique_ptr<Store> open() override { return server_.open(clock_); }
+  Instant now() override { return clock_.now(); }
+  void advance(Duration by) override {
+    clock_.advance(by);
+    server_.advance(by);
+  }
+  void lose_next_answer() override { server_.trick(TerraformServer::Trick::LoseAnswer); }
+  void lose_next_request() override { server_.trick(TerraformServer::Trick::LoseRequest); }
+  void go_dark_after_next_write() override { server_.trick(TerraformServer::Trick::GoDark); }
+  void light() override { server_.trick(TerraformServer::Trick::None); }
+  std::uint64_t written() override { return server_.written(); }
+  bool adds() const override { return false; }
+  Expiry expiry() const override {
+    return server_.habits().relock ? Expiry::InTime : Expiry::Never;
+  }
+  void kill(std::unique_ptr<Lock> lock) override {
+    server_.trick(TerraformServer::Trick::Deaf);
+    lock.reset();
+    server_.trick(TerraformServer::Trick::None);
+  }
+
+ private:
+  VirtualClock clock_;
+  TerraformServer server_;
+};
+
+class SealedPlace final : public LocalPlace {
+ public:
+  SealedPlace() : LocalPlace(sealing()) {}
+
+ private:
+  static Sealing sealing() {
+    static SystemEntropy entropy;
+    const auto identity = secrets::age::Identity::generate(entropy);
+    return age_sealing(
+        {*identity.recipient()}, [identity] { return std::vector{identity}; }, entropy);
+  }
+};
+
+std::unique_ptr<Place> http(bool relock) {
+  return std::make_unique<HttpPlace>(TerraformServer::Habits{.relock = relock});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, StoreContract,
+    testing::Values(NamedPlace{"local", [] { return std::make_unique<LocalPlace>(); }},
+                    NamedPlace{"local_encrypted", [] { return std::make_unique<SealedPlace>(); }},
+                    NamedPlace{"http", [] { return http(true); }},
+                    NamedPlace{"http_without_renewal", [] { return http(false); }}),
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 

@@ -33,12 +33,16 @@ class Place {
   virtual void lose_next_answer() = 0;
   /// The next write does not happen, and nobody is told either.
   virtual void lose_next_request() = 0;
+  /// The next write happens, nobody is told, and nothing can be reached any more until light().
+  virtual void go_dark_after_next_write() = 0;
+  virtual void light() = 0;
   /// Bytes sent to be written since the beginning.
   virtual std::uint64_t written() = 0;
   /// Can it add to a journal, or is every write a whole one?
   virtual bool adds() const { return true; }
-  /// Does a lock expire by itself while its holder's process is alive?
-  virtual bool expires() const { return true; }
+  /// What becomes of a lock whose holder's process is killed.
+  enum class Expiry { AtOnce, InTime, Never };
+  virtual Expiry expiry() const { return Expiry::InTime; }
   /// The process that held the lock is killed.
   virtual void kill(std::unique_ptr<Lock> lock) = 0;
 };
@@ -312,16 +316,20 @@ TEST_P(StoreContract, ADeadHoldersLockIsTakenOverWhenItsTimeIsOver) {
   place->advance(40s);
   lock->renew();
   place->advance(40s);  // 80 s after the beginning, 40 s after the renewal: alive
-  if (place->expires()) {
-    EXPECT_EQ(fault_of([&] { second->lock(holder("b")); }), Fault::Locked);
-  }
+  EXPECT_EQ(fault_of([&] { second->lock(holder("b")); }), Fault::Locked);
   place->kill(std::move(lock));
-  if (place->expires()) {
+  const bool at_once = place->expiry() == Place::Expiry::AtOnce;
+  const bool never = place->expiry() == Place::Expiry::Never;
+  if (!at_once) {
     EXPECT_EQ(fault_of([&] { second->lock(holder("b")); }), Fault::Locked);
     place->advance(120s);
   }
-  EXPECT_EQ(second->holder(), std::nullopt);
-  const auto taken = second->lock(holder("b"));
+  if (never) {
+    EXPECT_EQ(fault_of([&] { second->lock(holder("b")); }), Fault::Locked);
+  } else {
+    EXPECT_EQ(second->holder(), std::nullopt);
+  }
+  const auto taken = second->lock(holder("b"), /*force=*/never);
   EXPECT_EQ(second->holder()->who, "b@somewhere");
   second->replace(fresh());
 }
@@ -335,7 +343,7 @@ TEST_P(StoreContract, WhoSleptPastItsTimeFindsOutBeforeItWrites) {
   first->append(std::vector{note("mine", "still")});  // nobody took it: it is renewed on the way
   EXPECT_EQ(fault_of([&] { second->lock(holder("b")); }), Fault::Locked);
   place->advance(10min);
-  if (!place->expires()) {
+  if (place->expiry() != Place::Expiry::InTime) {
     EXPECT_EQ(fault_of([&] { second->lock(holder("b")); }), Fault::Locked);
     first->append(std::vector{note("mine", "still")});
     return;
@@ -371,6 +379,26 @@ TEST_P(StoreContract, AWriteWhoseAnswerWasLostIsNeitherDoubledNorRefused) {
     store->replace(fresh());
   }
   EXPECT_LE(place->open()->load()->serial, before + 8);
+}
+
+TEST_P(StoreContract, WhatCouldNotBeLookedAfterAtOnceIsLookedAfterLater) {
+  const auto store = place->open();
+  const auto lock = store->lock(holder("a"));
+  store->replace(fresh());
+  const std::uint64_t before = place->open()->load()->serial;
+  const std::vector<Record> first{note("a", "1"), settled("vm/cp-1", "101")};
+  place->go_dark_after_next_write();
+  EXPECT_EQ(fault_of([&] { store->append(first); }), Fault::Lost);
+  EXPECT_NE(fault_of([&] { store->append(first); }), Fault::Conflict);  // still dark
+  place->light();
+  store->append(first);  // it was written: nothing is left to do
+  EXPECT_EQ(place->open()->load()->serial, before + 1);
+  place->go_dark_after_next_write();
+  EXPECT_EQ(fault_of([&] { store->append(std::vector{note("b", "2")}); }), Fault::Lost);
+  place->light();
+  store->append(std::vector{note("c", "3")});  // the caller may also have given up on it
+  EXPECT_EQ(stored(), with(with(fresh(), first), {note("b", "2"), note("c", "3")}));
+  EXPECT_EQ(place->open()->load()->serial, before + 3);
 }
 
 TEST_P(StoreContract, AWholeWriteWhoseAnswerWasLostIsFound) {
