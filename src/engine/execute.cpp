@@ -4,6 +4,7 @@
 #include "engine/journal.hpp"
 #include "engine/records.hpp"
 #include "engine/schedule.hpp"
+#include "engine/step.hpp"
 
 #include <fmt/format.h>
 
@@ -19,70 +20,10 @@ using namespace std::chrono_literals;
 constexpr Duration least_wait = 10ms;  // a kind that says "ask at once" must not stop time
 constexpr Duration most_backoff = 15s;
 constexpr unsigned most_lost = 5;
-constexpr unsigned most_repeats = 2;  // of an act that was completed and changed nothing
-constexpr unsigned most_acts = 64;
 
 bool may_pass(Fault fault) {
   return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost;
 }
-
-const char* doing(Action action) {
-  switch (action) {
-    case Action::None:
-      return "reading";
-    case Action::Create:
-      return "creating";
-    case Action::Update:
-      return "updating";
-    case Action::Replace:
-      return "replacing";
-    case Action::Destroy:
-      return "destroying";
-  }
-  return "reading";
-}
-
-/// One step on its way: what its next call is, and what the last one brought.
-struct Step {
-  enum class Stage {
-    OldReceipt,  // asks after an act of an earlier run
-    Unknown,     // asks after an act that may never have arrived
-    Read,
-    Act,
-    Probe,
-  };
-
-  std::string address;
-  const Resource* resource = nullptr;
-  bool leftover = false;
-  bool planned = false;
-  bool unread = false;           // by the plan
-  Action action = Action::None;  // for people: what was planned, or else the first that was done
-  Effect bound = Effect::Live;   // the costliest that was agreed to
-  std::optional<Duration> estimate;
-  std::optional<Error> refused;  // known before it begins
-
-  Stage stage = Stage::Read;
-  std::optional<Live> live;
-  Change change;
-  Receipt receipt;
-  Progress progress;
-  std::optional<Error> error;
-
-  bool begun = false;
-  bool ended = false;
-  std::optional<Tick> first_act;
-  std::optional<Tick> deadline;
-  Duration patience{};
-  std::string waiting_for;
-  unsigned attempts = 0;  // of this call
-  unsigned refusals = 0;  // acts in a row that were not even begun
-  Effect cost = Effect::Live;
-  unsigned lost = 0;
-  unsigned acts = 0;
-  std::optional<Change> completed;  // the change of the last act that ended well
-  unsigned repeats = 0;
-};
 
 class Execution {
  public:
@@ -331,17 +272,13 @@ class Execution {
         step.live = step.resource->read(world);
         break;
       case Stage::Act:
-        if (takes_away(step.change)) {
+        if (step.change.action == Action::Destroy || step.change.action == Action::Replace) {
           step.receipt = step.resource->destroy(world, *step.live);
         } else {
           step.receipt = step.resource->apply(world, step.change, step.live);
         }
         break;
     }
-  }
-
-  static bool takes_away(const Change& change) {
-    return change.action == Action::Destroy || change.action == Action::Replace;
   }
 
   void call_ended(Step& step) {
@@ -378,7 +315,7 @@ class Execution {
       schedule_.again(step.address, runner_.now());  // never offered: the next run goes on here
       return;
     }
-    if (const auto refusal = refuse(step)) {
+    if (const auto refusal = refuse(step, options_.policy)) {
       fail(step, *refusal);
       return;
     }
@@ -390,55 +327,21 @@ class Execution {
       return;
     }
     schedule_.hold(step.address);
-    journal_.add({begun(step, unknown_receipt)}, [this, &step](const Error* error) {
-      if (error != nullptr) {
-        fail(step, *error);
-      } else {
-        schedule_.again(step.address, runner_.now());
-      }
-    });
-  }
-
-  /// The guards, once more before every act: the plan was made from an older look at the world.
-  std::optional<Error> refuse(Step& step) const {
-    const Change& change = step.change;
-    if (!change.refusal.empty()) {
-      Error error(Fault::Refused, change.refusal);
-      if (!change.hint.empty()) error.hint(change.hint);
-      return error;
-    }
-    if (change.effect > step.bound)
-      return Error(Fault::Refused,
-                   fmt::format("the world changed since the plan: to {} {} ({}) would now cost {}, "
-                               "and {} was planned",
-                               to_string(change.action), step.address, change.reason,
-                               to_string(change.effect), to_string(step.bound)))
-          .hint("look at a new `rocca plan`, and run `rocca up` again");
-    if (change.effect != Effect::None) {
-      const Verdict verdict = may_run(change.effect, options_.policy);
-      if (!verdict.allowed) return Error(Fault::Refused, verdict.reason);
-    }
-    return no_progress(step);
-  }
-
-  static std::optional<Error> no_progress(Step& step) {
-    step.repeats = step.completed == step.change ? step.repeats + 1 : 0;
-    if (step.repeats < most_repeats && step.acts < most_acts) return std::nullopt;
-    const Change& change = step.change;
-    if (change.fields.empty())
-      return Error(Fault::Rejected,
-                   fmt::format("to {} it was done without complaint and has no effect: {}",
-                               to_string(change.action), change.reason));
-    const FieldChange& field = change.fields.front();
-    return Error(Fault::Rejected, fmt::format("'{}' does not stay: it was set to '{}' and is '{}'",
-                                              field.field, field.after, field.before))
-        .hint("somebody else may be changing it: `rocca drift` names who");
+    journal_.add({begun(step, unknown_receipt, runner_.clock())},
+                 [this, &step](const Error* error) {
+                   if (error != nullptr) {
+                     fail(step, *error);
+                   } else {
+                     schedule_.again(step.address, runner_.now());
+                   }
+                 });
   }
 
   void acted(Step& step) {
     step.refusals = 0;
+    step.made = step.made || step.change.action == Action::Create;
     const std::string& token = step.receipt.token;
-    journal_.add({begun(step, token.empty() ? bare_receipt : token)});
+    journal_.add({begun(step, token.empty() ? bare_receipt : token, runner_.clock())});
     emit(Event::Kind::Acted, &step,
          step.receipt.act.empty() ? to_string(step.change.action) : step.receipt.act);
     step.stage = Stage::Probe;
@@ -476,6 +379,11 @@ class Execution {
     if (what != step.waiting_for) {
       step.waiting_for = what;
       emit(Event::Kind::Waiting, &step, what);
+    }
+    if (out_of_patience(step) && step.stage == Stage::OldReceipt) {
+      emit(Event::Kind::Noted, &step, "an act of an earlier run does not end: " + what);
+      look(step, runner_.now());
+      return;
     }
     if (out_of_patience(step)) {
       fail(step, Error(Fault::Timeout, fmt::format("still waiting after {}: {}",
@@ -528,7 +436,7 @@ class Execution {
       fail(step, error);
       return;
     }
-    journal_.add({begun(step, unknown_receipt)});
+    journal_.add({begun(step, unknown_receipt, runner_.clock())});
     emit(Event::Kind::Noted, &step, "the answer was lost, looking: " + error.message());
     step.stage = Stage::Unknown;
     schedule_.again(step.address, runner_.now());
@@ -536,51 +444,9 @@ class Execution {
 
   // ---- how a step ends
 
-  state::Record begun(const Step& step, const std::string& receipt) const {
-    state::Record record;
-    record.kind = state::Record::Kind::Begun;
-    record.name = step.address;
-    record.at = runner_.clock();
-    record.item.receipt = receipt;
-    if (!step.leftover) record.item.needs = step.resource->needs();
-    return record;
-  }
-
-  std::vector<state::Record> records_of(const Step& step) const {
-    std::vector<state::Record> records;
-    const Instant now = runner_.clock();
-    const auto known = state_.items.find(step.address);
-    const bool is_known_item = known != state_.items.end();
-    state::Record record;
-    record.name = step.address;
-    record.at = now;
-    if (!step.live) {
-      record.kind = state::Record::Kind::Gone;
-      if (is_known_item || step.acts > 0) records.push_back(record);
-    } else {
-      record.kind = state::Record::Kind::Settled;
-      record.item = settled_item(*step.resource, *step.live, now);
-      if (step.acts > 0 || !is_known_item || !same_but_time(record.item, known->second))
-        records.push_back(record);
-      for (state::Record& more : step.resource->remembers(*step.live)) {
-        more.at = now;
-        if (!is_known(state_, more)) records.push_back(std::move(more));
-      }
-    }
-    if (step.first_act) {
-      state::Record took;
-      took.kind = state::Record::Kind::Took;
-      took.name = kind_of(step.address) + "/" + to_string(step.action);
-      took.took = runner_.now() - *step.first_act;
-      took.at = now;
-      records.push_back(std::move(took));
-    }
-    return records;
-  }
-
   void settle(Step& step) {
     schedule_.act_over(step.address);
-    std::vector<state::Record> records = records_of(step);
+    std::vector<state::Record> records = records_of(step, state_, took(step), runner_.clock());
     if (records.empty()) {
       settled(step);
       return;
@@ -614,9 +480,7 @@ class Execution {
 
   void fail(Step& step, Error error) {
     step.ended = true;
-    const std::string place = step.resource->place();
-    error.during(fmt::format("{} {}{}", doing(step.action), step.address,
-                             place.empty() ? "" : " (" + place + ")"));
+    error.during(describe(step));
     StepResult& result = report_.steps[step.address];
     result = {End::Failed, step.action, error, {}, took(step)};
     Event event = make(Event::Kind::Failed, &step, error.message());

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "engine/resource.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rocca::engine {
+
+/// One step on its way: what its next call is, and what the last one brought.
+struct Step {
+  enum class Stage {
+    OldReceipt,  // asks after an act of an earlier run
+    Unknown,     // asks after an act that may never have arrived
+    Read,
+    Act,
+    Probe,
+  };
+
+  std::string address;
+  const Resource* resource = nullptr;
+  bool leftover = false;
+  bool planned = false;
+  bool unread = false;           // by the plan
+  Action action = Action::None;  // for people: what was planned, or else the first that was done
+  Effect bound = Effect::Live;   // the costliest that was agreed to
+  std::optional<Duration> estimate;
+  std::optional<Error> refused;  // known before it begins
+
+  Stage stage = Stage::Read;
+  std::optional<Live> live;
+  Change change;
+  Receipt receipt;
+  Progress progress;
+  std::optional<Error> error;
+
+  bool begun = false;
+  bool ended = false;
+  bool made = false;  // by this run: there is nobody yet whom it could disturb
+  std::optional<Tick> first_act;
+  std::optional<Tick> deadline;
+  Duration patience{};
+  std::string waiting_for;
+  unsigned attempts = 0;  // of this call
+  unsigned refusals = 0;  // acts in a row that were not even begun
+  Effect cost = Effect::Live;
+  unsigned lost = 0;
+  unsigned acts = 0;
+  std::optional<Change> completed;  // the change of the last act that ended well
+  unsigned repeats = 0;
+};
+
+/// The guards, once more before every act: the plan was made from an older look at the world. Also
+/// refuses an act that was done without effect.
+std::optional<Error> refuse(Step& step, const EffectPolicy& policy);
+
+/// `creating vm/prod/cp-1 (cluster.yaml:18:5)`.
+std::string describe(const Step& step);
+
+/// What the journal is told when an act begins, and when the step has settled (nothing, if it knows
+/// all that already).
+state::Record begun(const Step& step, const std::string& receipt, Instant now);
+std::vector<state::Record> records_of(const Step& step, const state::State& state, Duration took,
+                                      Instant now);
+
+}  // namespace rocca::engine
