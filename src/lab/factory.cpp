@@ -226,7 +226,8 @@ std::optional<ImageFactory::Image> ImageFactory::image(std::string_view path,
     return std::nullopt;
   }
   rest.resize(dot);
-  if (rest.ends_with("-secureboot")) rest.resize(rest.size() - 11);
+  const bool secure = rest.ends_with("-secureboot");
+  if (secure) rest.resize(rest.size() - 11);
   const auto dash = rest.rfind('-');
   const std::string arch = dash == std::string::npos ? "" : rest.substr(dash + 1);
   if (dash == std::string::npos) {
@@ -240,7 +241,8 @@ std::optional<ImageFactory::Image> ImageFactory::image(std::string_view path,
   const std::string platform = rest.substr(0, dash);
   image.facts.format = kind;
   image.facts.virtual_size = kind == "iso" ? 0 : std::uint64_t{1246} << 20;
-  image.facts.identity = fmt::format("talos {} {} {}", parts[3], platform, parts[2]);
+  image.facts.identity = fmt::format("talos {} {} {}{}{}", parts[3], platform, parts[2],
+                                     arch == "arm64" ? " arm64" : "", secure ? " secureboot" : "");
   // A real file: names what it is, then a block that differs by image.
   image.bytes = image.facts.identity + "\n";
   while (image.bytes.size() < 4096) image.bytes += sha256_hex(image.bytes) + "\n";

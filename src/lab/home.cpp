@@ -20,10 +20,46 @@ pve::Datacenter::Options options_of(const Home::Options& given) {
 }  // namespace
 
 Home::Home(const Options& options)
-    : world({options.seed, options.start}), dc(world, options_of(options)) {
+    : world({options.seed, options.start}),
+      dc(world, options_of(options)),
+      lans(world),
+      estate(dc, factory, lans, options.node_timing) {
   add_hosts(options.hosts);
   add_storages(options.hosts.size() > 1);
   add_users();
+  add_lans();
+  add_factory();
+}
+
+void Home::add_lans() {
+  const auto add = [&](const std::string& wire, const char* subnet) -> Lans::Lan {
+    return {.wire = wire, .subnet = *Cidr::parse(subnet)};
+  };
+  Lans::Lan home = add("vmbr0", "10.0.0.0/16");
+  home.gateway = IpAddress::parse("10.0.0.1");
+  home.pool = AddressRange::parse("10.0.200.1-10.0.201.254");
+  home.resolvers = {"10.0.0.1"};
+  lans.add(std::move(home));
+  for (const char* subnet : {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8"})
+    lans.add(add("vmbr0", subnet));
+  for (const char* bridge : {"vmbr0", "vmbr1"})
+    for (unsigned vlan = 10; vlan < 100; vlan += 10)
+      lans.add(add(fmt::format("{}.{}", bridge, vlan), fmt::format("10.{}.0.0/16", vlan).c_str()));
+}
+
+/// Reachable for clients and for the hosts that download from it. Its certificate is the data
+/// centre's own authority's.
+void Home::add_factory() {
+  factory.serve(dc.web);
+  const std::string name = "factory.talos.dev", address = "10.255.255.10";
+  Service service;
+  service.name = "factory";
+  service.tls.emplace();
+  service.tls->identity = dc.authority.issue(
+      {.common_name = name, .names = {name, address}, .organization = ""}, world.now());
+  service.handler = factory.handler();
+  world.network().open(address, 443, std::move(service));
+  world.network().set_name(name, address);
 }
 
 void Home::add_hosts(const std::vector<std::string>& hosts) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include "lab/estate.hpp"
+#include "lab/factory.hpp"
+#include "lab/lans.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "lab/world.hpp"
 
@@ -12,7 +15,9 @@ namespace rocca::lab {
 /// A whole simulated home: the data centre that `rocca lab` opens and that tests begin with. One or
 /// more hosts with the storages local (dir), local-lvm (lvmthin), tank (zfspool) and, with several
 /// hosts, shared (nfs), bridges vmbr0 and vmbr1 (VLAN-aware), and a token with exactly the rights a
-/// cluster needs.
+/// cluster needs. Its router has the first address of every private subnet on vmbr0, and VLAN 20
+/// carries 10.20.0.0/16, and so on by tens; DHCP answers on vmbr0. Whatever a VM boots comes to
+/// life. The simulated internet holds an Image Factory.
 class Home {
  public:
   struct Options {
@@ -21,11 +26,15 @@ class Home {
     std::uint64_t seed = 1;
     Instant start{std::chrono::seconds{1'763'500'000}};
     pve::Timing timing{};
+    talos::NodeTiming node_timing{};
   };
   explicit Home(const Options& options);
 
   World world;
   pve::Datacenter dc;
+  Lans lans;
+  ImageFactory factory;
+  Estate estate;
 
   /// `rocca@pve!lab=UUID`: privilege-separated, least privileges. And one that may do anything but
   /// be root@pam.
@@ -39,6 +48,8 @@ class Home {
   void add_hosts(const std::vector<std::string>& hosts);
   void add_storages(bool shared);
   void add_users();
+  void add_lans();
+  void add_factory();
 };
 
 /// "3" is pve1, pve2, pve3; "atlas,titan" is those. Throws Error(Usage).

@@ -25,23 +25,52 @@ std::optional<std::string> Network::resolve(std::string_view host) const {
   return std::nullopt;
 }
 
-void Network::add_address(std::string address) {
-  machines_.try_emplace(std::move(address));
+void Network::claim(std::string address, Host host, int rank) {
+  const auto [claim, fresh] = machines_[std::move(address)].claims.try_emplace(host);
+  if (!fresh) return;
+  claim->second.rank = rank;
+  claim->second.order = ++claims_;
+  changed();
+}
+
+void Network::release(std::string_view address, Host host) {
+  const auto found = machines_.find(address);
+  if (found != machines_.end() && found->second.claims.erase(host) != 0) changed();
 }
 
 void Network::remove_address(std::string_view address) {
-  if (const auto found = machines_.find(address); found != machines_.end()) machines_.erase(found);
-  changed();
+  release(address, fixture);
 }
 
 void Network::set_up(std::string_view address, bool up) {
-  machines_[std::string(address)].up = up;
+  machines_[std::string(address)].claims[fixture].up = up;
   changed();
 }
 
-bool Network::is_up(std::string_view address) const {
+std::optional<Network::Host> Network::holder(const Machine& machine) {
+  const std::pair<const Host, Claim>* best = nullptr;
+  for (const auto& each : machine.claims)
+    if (each.second.up && (best == nullptr || std::pair{each.second.rank, each.second.order} >
+                                                  std::pair{best->second.rank, best->second.order}))
+      best = &each;
+  if (best == nullptr) return std::nullopt;
+  return best->first;
+}
+
+std::optional<Network::Host> Network::holder(std::string_view address) const {
   const auto found = machines_.find(address);
-  return found != machines_.end() && found->second.up;
+  return found == machines_.end() ? std::nullopt : holder(found->second);
+}
+
+bool Network::is_up(std::string_view address) const {
+  return holder(address).has_value();
+}
+
+std::vector<std::pair<std::string, std::size_t>> Network::conflicts() const {
+  std::vector<std::pair<std::string, std::size_t>> all;
+  for (const auto& [address, machine] : machines_)
+    if (machine.claims.size() > 1) all.emplace_back(address, machine.claims.size());
+  return all;
 }
 
 void Network::set_latency(std::string_view address, Latency latency) {
@@ -57,14 +86,15 @@ Duration Network::draw_latency(std::string_view address) {
                             entropy_.below(static_cast<std::uint64_t>(latency.jitter.count())))};
 }
 
-Network::Id Network::open(std::string address, unsigned port, Service service) {
-  if (const auto taken = ports_.find({address, port}); taken != ports_.end())
+Network::Id Network::open(std::string address, unsigned port, Service service, Host host) {
+  std::map<Port, Id>& ports = ports_[address];
+  if (const auto taken = ports.find({port, host}); taken != ports.end())
     throw Error(Fault::Conflict, fmt::format("{}:{} is taken by {}", address, port,
                                              services_.at(taken->second).second.name));
-  add_address(address);
+  claim(address, host);
   const Id id = next_++;
-  ports_.emplace(std::pair{address, port}, id);
-  services_.emplace(id, std::pair{Place{id, std::move(address), port}, std::move(service)});
+  ports.emplace(Port{port, host}, id);
+  services_.emplace(id, std::pair{Place{id, std::move(address), port, host}, std::move(service)});
   changed();
   return id;
 }
@@ -72,7 +102,8 @@ Network::Id Network::open(std::string address, unsigned port, Service service) {
 void Network::close(Id id) {
   const auto found = services_.find(id);
   if (found == services_.end()) return;
-  ports_.erase({found->second.first.address, found->second.first.port});
+  const Place& place = found->second.first;
+  ports_[place.address].erase({place.port, place.host});
   services_.erase(found);
   changed();
 }
@@ -83,8 +114,10 @@ void Network::replace_tls(Id id, std::optional<net::ServerTls> tls) {
 }
 
 const Service* Network::find(std::string_view address, unsigned port) const {
-  const auto found = ports_.find({std::string(address), port});
-  return found == ports_.end() ? nullptr : &services_.at(found->second).second;
+  const auto machine = ports_.find(address);
+  if (machine == ports_.end()) return nullptr;
+  const auto found = machine->second.find({port, holder(address).value_or(fixture)});
+  return found == machine->second.end() ? nullptr : &services_.at(found->second).second;
 }
 
 const Service* Network::find(Id id) const {
@@ -94,7 +127,9 @@ const Service* Network::find(Id id) const {
 
 std::vector<Network::Place> Network::places() const {
   std::vector<Place> all;
-  for (const auto& [id, entry] : services_) all.push_back(entry.first);
+  for (const auto& [id, entry] : services_)
+    if (const auto now = holder(entry.first.address); !now || *now == entry.first.host)
+      all.push_back(entry.first);
   return all;
 }
 

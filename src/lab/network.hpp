@@ -42,28 +42,44 @@ class Network {
   /// The address of a name, an address itself, or nothing for a name nobody knows.
   std::optional<std::string> resolve(std::string_view host) const;
 
+  /// Who may answer at an address: a machine, by a number of its own. `fixture` is what stands
+  /// where it stands: PVE hosts, the factory.
+  using Host = std::uint64_t;
+  static constexpr Host fixture = 0;
+  Host new_host() { return ++hosts_; }
+
   /// An address that exists: closed ports refuse at once. Anything else is silence.
-  void add_address(std::string address);
+  void add_address(std::string address) { claim(std::move(address), fixture); }
   void remove_address(std::string_view address);
   void set_up(std::string_view address, bool up);
   bool is_up(std::string_view address) const;
+  /// A machine takes an address. Two at one address is a conflict: the higher rank answers, among
+  /// equals who came last, and when it leaves the other one is heard again.
+  void claim(std::string address, Host host, int rank = 0);
+  void release(std::string_view address, Host host);
+  /// Who answers there now; nothing: silence.
+  std::optional<Host> holder(std::string_view address) const;
+  /// Addresses that more than one machine uses, with how many do.
+  std::vector<std::pair<std::string, std::size_t>> conflicts() const;
   void set_latency(std::string_view address, Latency latency);
   void set_latency(Latency latency) { latency_ = latency; }
   Duration draw_latency(std::string_view address);
 
   using Id = std::uint64_t;
-  /// Throws Error(Conflict) if something answers there already.
-  Id open(std::string address, unsigned port, Service service);
+  /// Throws Error(Conflict) if this machine has something at that port already.
+  Id open(std::string address, unsigned port, Service service, Host host = fixture);
   void close(Id id);
   void replace_tls(Id id, std::optional<net::ServerTls> tls);
-  /// The service at a place, also while its machine is down.
+  /// The service at a place, also while its machine is down; of the machine that answers there.
   const Service* find(std::string_view address, unsigned port) const;
 
   struct Place {
     Id id = 0;
     std::string address;
     unsigned port = 0;
+    Host host = fixture;
   };
+  /// Those of the machines that are heard at their addresses.
   std::vector<Place> places() const;
   const Service* find(Id id) const;
   std::vector<std::pair<std::string, std::string>> names() const;
@@ -71,10 +87,16 @@ class Network {
   void on_change(std::function<void()> then) { changed_ = std::move(then); }
 
  private:
-  struct Machine {
+  struct Claim {
     bool up = true;
+    int rank = 0;
+    std::uint64_t order = 0;
+  };
+  struct Machine {
+    std::map<Host, Claim> claims;
     std::optional<Latency> latency;
   };
+  static std::optional<Host> holder(const Machine& machine);
   void changed() const {
     if (changed_) changed_();
   }
@@ -83,7 +105,10 @@ class Network {
   SeededEntropy entropy_;
   std::map<std::string, std::string, std::less<>> names_;
   std::map<std::string, Machine, std::less<>> machines_;
-  std::map<std::pair<std::string, unsigned>, Id> ports_;
+  using Port = std::pair<unsigned, Host>;
+  std::map<std::string, std::map<Port, Id>, std::less<>> ports_;
+  Host hosts_ = fixture;
+  std::uint64_t claims_ = 0;
   std::map<Id, std::pair<Place, Service>> services_;
   Id next_ = 1;
   std::function<void()> changed_;

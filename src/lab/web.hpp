@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,13 +11,20 @@
 
 namespace rocca::lab {
 
+/// What somebody has written to a disk. Never changed in place: copies of a disk share it until one
+/// of them is written to.
+struct DiskContent {
+  virtual ~DiskContent() = default;
+};
+
 /// What a disk image holds, as far as anybody in the simulation can tell.
 struct ImageFacts {
   std::string format;              // raw, qcow2, vmdk, iso
   std::uint64_t virtual_size = 0;  // 0: the file's own size
   std::string backing_file;        // a qcow2 that leans on another file is refused by Proxmox
-  std::string
-      identity;  // what boots from it: "talos v1.11.5 nocloud <schematic>"; follows every copy
+  std::string identity;  // what boots from it: "talos v1.11.5 nocloud <schematic>", behind it
+                         // "arm64" and "secureboot" where they apply; follows every copy
+  std::shared_ptr<const DiskContent> content;  // what an installed system left there
 };
 
 /// A file of the simulated internet. Large ones have a size and digests but no bytes.

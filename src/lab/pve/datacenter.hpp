@@ -352,6 +352,9 @@ class Datacenter {
 
   /// Called when a VM's process starts or ends, so that what runs inside (Talos) can begin or stop.
   std::function<void(Vm& vm, bool running)> on_power;
+  /// Called when a VM's power button is pressed, by ACPI or through its agent. True: what runs
+  /// inside goes down in its own time; false: after Timing::guest_shutdown.
+  std::function<bool(Vm& vm)> on_button;
   /// Asked what runs inside a running VM. Without it a disk image with an identity is a system
   /// that obeys the power button and has no agent.
   std::function<std::optional<Guest>(const Vm& vm)> guest_of;

@@ -162,6 +162,11 @@ std::string unique_tags(const Datacenter& dc, const std::string& text);
 
 // ---- cloud-init (qemu_cloudinit.cpp) ----
 
+/// What Proxmox writes on the drive of a VM with this config.
+struct CloudInitFiles {
+  std::string user_data, network_config, meta_data;
+};
+CloudInitFiles cloudinit_files(const Datacenter& dc, const Vm& vm);
 /// Writes the drive anew where there is one.
 Routine<void> regenerate_cloudinit(Job job, unsigned vmid);
 

@@ -98,8 +98,7 @@ Routine<text::Value> dump(Call& call) {
   const std::string type = call.params.text("type");
   if (type == "user") co_return string(user_data(vm));
   if (type == "network") co_return string(network_config(call.dc, vm));
-  co_return string(
-      fmt::format("instance-id: {}\n", sha1(user_data(vm) + network_config(call.dc, vm))));
+  co_return string(cloudinit_files(call.dc, vm).meta_data);
 }
 
 Routine<text::Value> view(Call& call) {
@@ -121,6 +120,13 @@ Routine<text::Value> regenerate(Call& call) {
 }
 
 }  // namespace
+
+CloudInitFiles cloudinit_files(const Datacenter& dc, const Vm& vm) {
+  CloudInitFiles files{user_data(vm), network_config(dc, vm), ""};
+  files.meta_data =
+      fmt::format("instance-id: {}\n", sha1(files.user_data + files.network_config));
+  return files;
+}
 
 Routine<void> regenerate_cloudinit(Job job, unsigned vmid) {
   std::optional<Drive> drive;

@@ -63,7 +63,8 @@ Routine<void> stop_guest(Worker& worker, unsigned vmid, StopOptions options) {
   if (!options.shutdown)
     end_guest_later(dc, vmid, dc.timing.stop);
   else if (co_await ask_to_end(worker, vmid))
-    end_guest_later(dc, vmid, dc.timing.guest_shutdown);
+    if (!dc.on_button || !dc.on_button(get_process_vm(worker, vmid)))
+      end_guest_later(dc, vmid, dc.timing.guest_shutdown);
   if (!co_await wait_for_end(worker, vmid, options.timeout.value_or(60))) {
     if (!options.force) die("VM quit/powerdown failed - got timeout");
     worker.log("VM still running - terminating now with SIGTERM");

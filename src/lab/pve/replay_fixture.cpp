@@ -73,7 +73,7 @@ Fixture::Fixture(const text::Value& description) {
         each.find("virtual_size") == nullptr ? volume.used : size_of(each, "virtual_size");
     volume.ctime = world.unix_time();
     if (each.find("sha256") != nullptr) volume.digests["sha256"] = text_of(each, "sha256");
-    volume.image = {volume.format, volume.size, "", "tiny"};
+    volume.image = {volume.format, volume.size, "", "tiny", nullptr};
     // The recording slowed this one import down to about half a minute.
     if (name.file == "big.qcow2") volume.read_rate = volume.size / 60;
     storage.on(node->name).emplace(volume.name, volume);

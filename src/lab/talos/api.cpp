@@ -237,8 +237,9 @@ std::optional<Status> TalosNode::unreachable(const std::string& target, TalosNod
                               "{}:50000: connect: {}\"",
                               target, why)};
   };
-  if (found == nullptr || !found->powered_) return failed("no route to host");
-  if (!found->service_) return failed("connection refused");
+  if (found == nullptr || !found->powered_ || !fleet_.connects(*this, *found))
+    return failed("no route to host");
+  if (!found->listening_) return failed("connection refused");
   if (found->in_maintenance())
     return Status{Code::Unavailable,
                   "connection error: desc = \"transport: authentication handshake failed: tls: "

@@ -105,6 +105,29 @@ std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const 
   return net::Identity{text_of(certificate_out.get()), Secret::take(text_of(key_out.get()))};
 }
 
+SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now) {
+  const std::string raw = entropy.bytes(32);
+  const Key key{EVP_PKEY_new_raw_private_key(
+      EVP_PKEY_ED25519, nullptr, reinterpret_cast<const unsigned char*>(raw.data()), raw.size())};
+  const Certificate made{X509_new()};
+  X509_set_version(made.get(), 2);
+  ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()), entropy.word() >> 1);
+  ASN1_TIME_set(X509_getm_notBefore(made.get()), seconds(now));
+  ASN1_TIME_set(X509_getm_notAfter(made.get()), seconds(now + std::chrono::hours{87600}));
+  add_name(X509_get_subject_name(made.get()), "O", organization);
+  X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
+  X509_set_pubkey(made.get(), key.get());
+  extend(made.get(), made.get(), NID_basic_constraints, "critical,CA:TRUE");
+  extend(made.get(), made.get(), NID_key_usage, "critical,digitalSignature,keyCertSign");
+  extend(made.get(), made.get(), NID_subject_key_identifier, "hash");
+  X509_sign(made.get(), key.get(), nullptr);
+  const Bio certificate_out{BIO_new(BIO_s_mem())};
+  const Bio key_out{BIO_new(BIO_s_mem())};
+  PEM_write_bio_X509(certificate_out.get(), made.get());
+  PEM_write_bio_PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  return {text_of(certificate_out.get()), talos_key_pem(text_of(key_out.get()))};
+}
+
 std::vector<std::string> organizations(std::string_view der) {
   const auto* data = reinterpret_cast<const unsigned char*>(der.data());
   const Certificate certificate{d2i_X509(nullptr, &data, static_cast<long>(der.size()))};

@@ -33,6 +33,9 @@ struct Leaf {
 std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const Leaf& leaf,
                                        Entropy& entropy, Instant now);
 
+/// A self-signed Ed25519 CA with this organization, as Talos's own is.
+SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now);
+
 /// The Organization values of a certificate (DER): the roles of a client.
 std::vector<std::string> organizations(std::string_view der);
 

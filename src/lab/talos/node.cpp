@@ -35,11 +35,29 @@ const char* to_string(Stage stage) {
 
 TalosNode* Fleet::find(std::string_view address) const {
   for (TalosNode* node : nodes_) {
+    if (!node->powered_) continue;
     if (node->address_ == address) return node;
     for (const Address& each : node->network_.addresses)
       if (to_string(each.cidr.address()) == address) return node;
   }
   return nullptr;
+}
+
+bool Fleet::connects(const TalosNode& from, const TalosNode& to) const {
+  if (lans == nullptr || &from == &to || (from.routed() && to.routed())) return true;
+  const auto wire = [](const TalosNode& node, const std::string& link) {
+    for (const Link& each : node.machine_.links)
+      if (each.name == link) return each.wire;
+    return std::string();
+  };
+  for (const Address& mine : from.network_.addresses)
+    for (const Address& theirs : to.network_.addresses) {
+      const std::string shared = wire(from, mine.link);
+      if (!shared.empty() && shared == wire(to, theirs.link) &&
+          mine.cidr.contains(theirs.cidr.address()))
+        return true;
+    }
+  return false;
 }
 
 TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
@@ -49,7 +67,8 @@ TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
       timing_(timing),
       entropy_(world_.fork(fmt::format("talos/{}", fleet.nodes_.size()))),
       release_(Version::parse(machine_.version).value_or(Version{})),
-      store_(world_) {
+      store_(world_),
+      host_(world_.network().new_host()) {
   disk_.meta = machine_.meta;
   disk_.version = machine_.version;
   disk_.platform = machine_.platform;
@@ -62,7 +81,7 @@ TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
 }
 
 TalosNode::~TalosNode() {
-  close_port();
+  release_addresses();
   std::erase(fleet_.nodes_, this);
 }
 
@@ -94,20 +113,39 @@ void TalosNode::power_on() {
   world_.spawn(contained(run(new_stop())));
 }
 
+void TalosNode::power_on(Machine machine, SystemDisk disk, bool warm) {
+  if (powered_) return;
+  machine_ = std::move(machine);
+  disk_ = std::move(disk);
+  if (disk_.node_id.empty()) disk_.node_id = to_base64url(entropy_.bytes(32));
+  warm_ = warm;
+  power_on();
+}
+
 void TalosNode::power_off() {
   if (!powered_) return;
   powered_ = false;
   stop_all();
-  for (const Address& each : network_.addresses)
-    if (world_.network().is_up(to_string(each.cidr.address())))
-      world_.network().set_up(to_string(each.cidr.address()), false);
+}
+
+void TalosNode::press_power_button() {
+  if (powered_) start_down(Stage::ShuttingDown, "shutdown", false, {}, "");
+}
+
+void TalosNode::renew_leases() {
+  if (!powered_ || !network_ready_) return;
+  const std::vector<Address> before = network_.addresses;
+  apply_network();
+  if (listening_ && config_) open_apid();
+  changed_.wake_all();
+  publish();
 }
 
 /// Ends this boot: nothing of it runs or answers afterwards.
 void TalosNode::stop_all() {
   for (const Stop& process : processes_) process->raise("the machine stopped");
   processes_.clear();
-  close_port();
+  release_addresses();
   for (const auto& weak : calls_)
     if (const auto call = weak.lock()) {
       call->interrupt.raise("the machine stopped");
@@ -128,20 +166,57 @@ void TalosNode::stop_all() {
 }
 
 void TalosNode::close_port() {
-  if (!service_) return;
-  world_.network().close(*service_);
-  service_.reset();
+  for (const Network::Id port : ports_) world_.network().close(port);
+  ports_.clear();
+  listening_ = false;
 }
 
 void TalosNode::open_port(std::optional<net::ServerTls> tls) {
-  close_port();
   tls_ = std::move(tls);
-  service_ = world_.network().open(
-      address_, api_port,
-      {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), tls_,
-       [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
-         incoming(std::move(request), std::move(responder));
-       }});
+  listening_ = true;
+  listen();
+}
+
+/// At every address by which the network knows this machine.
+void TalosNode::listen() {
+  for (const Network::Id port : ports_) world_.network().close(port);
+  ports_.clear();
+  for (const std::string& address : claimed_)
+    ports_.push_back(world_.network().open(
+        address, api_port,
+        {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), tls_,
+         [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
+           incoming(std::move(request), std::move(responder));
+         }},
+        host_));
+}
+
+void TalosNode::release_addresses() {
+  close_port();
+  for (const std::string& address : claimed_) world_.network().release(address, host_);
+  claimed_.clear();
+}
+
+/// Tells the network where this machine is heard, and listens there if it listens at all.
+void TalosNode::claim_addresses() {
+  std::vector<std::string> next;
+  for (const Address& each : network_.addresses) {
+    const auto link = std::find_if(machine_.links.begin(), machine_.links.end(),
+                                   [&](const Link& one) { return one.name == each.link; });
+    std::vector<std::string> gateways;
+    for (const Route& route : network_.routes)
+      if (route.destination.empty() && route.link == each.link) gateways.push_back(route.gateway);
+    if (fleet_.lans == nullptr ||
+        (link != machine_.links.end() && fleet_.lans->routed(link->wire, each.cidr, gateways)))
+      next.push_back(to_string(each.cidr.address()));
+  }
+  for (const std::string& old : claimed_)
+    if (std::find(next.begin(), next.end(), old) == next.end())
+      world_.network().release(old, host_);
+  for (const std::string& address : next) world_.network().claim(address, host_);
+  const bool moved = claimed_ != next;
+  claimed_ = std::move(next);
+  if (moved && listening_) listen();
 }
 
 void TalosNode::apply_network() {
@@ -150,35 +225,29 @@ void TalosNode::apply_network() {
     platform_network = nocloud_network(machine_.cloud_init, machine_.links);
   else if (const auto meta = disk_.meta.find(10); platform() == "metal" && meta != disk_.meta.end())
     platform_network = meta_network(meta->second);
+  if (fleet_.lans != nullptr)
+    for (Link& link : machine_.links) {
+      link.dhcp.reset();
+      if (const auto lease = fleet_.lans->lease(link.wire, link.mac))
+        link.dhcp = {to_string(lease->address), lease->gateway, lease->resolvers, ""};
+    }
   const MachineConfig* config = config_ ? &*config_ : partial_ ? &*partial_ : nullptr;
   NetworkState next = merge_network(machine_.links, platform_network, config);
   if (next.hostname.empty()) next.hostname = machine_.hostname;
   if (next.hostname.empty())
     next.hostname = fmt::format("talos-{}", to_lower(disk_.node_id.substr(0, 6)));
   if (next.resolvers.empty()) next.resolvers = machine_.resolvers;
-  for (const Address& old : network_.addresses) {
-    const bool stays = std::any_of(next.addresses.begin(), next.addresses.end(),
-                                   [&](const Address& each) { return each.cidr == old.cidr; });
-    if (!stays) world_.network().remove_address(to_string(old.cidr.address()));
-  }
   network_ = std::move(next);
   hostname_ = network_.hostname;
-  address_.clear();
-  for (const Address& each : network_.addresses) {
-    const std::string text = to_string(each.cidr.address());
-    if (!world_.network().is_up(text)) {
-      world_.network().add_address(text);
-      world_.network().set_up(text, true);
-    }
-    if (address_.empty()) address_ = text;
-  }
+  address_ = network_.addresses.empty() ? "" : to_string(network_.addresses.front().cidr.address());
+  claim_addresses();
 }
 
 Routine<void> TalosNode::run(Stop stop) {
   boot_id_ = fmt::format("{}-{}-{}-{}-{}", random_hex(entropy_, 4), random_hex(entropy_, 2),
                          random_hex(entropy_, 2), random_hex(entropy_, 2), random_hex(entropy_, 6));
   release_ = Version::parse(disk_.installed ? disk_.version : machine_.version).value_or(Version{});
-  co_await world_.sleep(timing_.firmware, stop.get());
+  if (!std::exchange(warm_, false)) co_await world_.sleep(timing_.firmware, stop.get());
   if (disk_.staged) {
     disk_.config = std::move(disk_.staged);
     disk_.staged.reset();
@@ -209,7 +278,15 @@ Routine<void> TalosNode::run(Stop stop) {
   network_ready_ = !network_.addresses.empty();
   time_synced_ = true;
   sequence_event("initialize", 2);
+  start_extensions(true);
   publish();
+  if (machine_.halts) {
+    // "Talos is already installed to disk but booted from another media": it says so on the
+    // console and waits for somebody to take the medium out.
+    release_addresses();
+    Signal never;
+    co_await world_.wait(never, {}, stop.get());
+  }
   // A user-data drive may bring the whole config; Proxmox's own is a cloud-config and is not one.
   if (!config_ && machine_.cloud_init.there && platform() == "nocloud" &&
       !machine_.cloud_init.user_data.empty() &&
@@ -328,9 +405,9 @@ bool TalosNode::open_apid() {
         tls.client_authority_pem += pem_of(crt->text());
   tls.exact_client_usage = release_.minor() >= 12 ||
                            config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
-  if (service_) {
-    tls_ = tls;
-    world_.network().replace_tls(*service_, tls);
+  if (listening_) {
+    tls_ = std::move(tls);
+    for (const Network::Id port : ports_) world_.network().replace_tls(port, tls_);
   } else {
     open_port(std::move(tls));
   }
@@ -341,7 +418,7 @@ bool TalosNode::open_apid() {
 std::optional<std::string> TalosNode::find_trustd() const {
   for (const TalosNode* node : fleet_.nodes())
     if (node != this && node->powered_ && node->is_control_plane() &&
-        node->service_running("trustd") &&
+        node->service_running("trustd") && fleet_.connects(*this, *node) &&
         node->config_->get({"machine", "token"}) == config_->get({"machine", "token"}) &&
         node->config_->get({"machine", "ca", "crt"}) == config_->get({"machine", "ca", "crt"}))
       return pem_of(node->config_->get({"machine", "ca", "key"}));
@@ -351,7 +428,7 @@ std::optional<std::string> TalosNode::find_trustd() const {
 Routine<void> TalosNode::renew_certificates(Stop stop) {
   while (true) {
     co_await world_.sleep(std::chrono::hours{12}, stop.get());
-    if (service_ && config_) open_apid();
+    if (listening_ && config_) open_apid();
   }
 }
 
@@ -381,9 +458,7 @@ Routine<void> TalosNode::boot_services(Stop stop) {
                   "\"/etc/cri/containerd.toml\"]) started with PID {}",
                   ++pid_),
       timing_.service, new_stop())));
-  for (const Extension& extension : machine_.extensions)
-    if (extension.service)
-      world_.spawn(contained(run_extension(extension.name, extension.needs_config, new_stop())));
+  start_extensions(false);
   co_await world_.sleep(timing_.service, stop.get());
   while (!open_apid()) co_await world_.sleep(std::chrono::seconds{2}, stop.get());
   set_service("apid", "Preparing", "Running pre state");
@@ -400,11 +475,26 @@ Routine<void> TalosNode::boot_services(Stop stop) {
   }
 }
 
-Routine<void> TalosNode::run_extension(std::string name, bool needs_config, Stop stop) {
-  const std::string id = "ext-" + name;
+/// Those that need no network come up before a config is there.
+void TalosNode::start_extensions(bool maintenance) {
+  for (const Extension& extension : machine_.extensions)
+    if (extension.service && extension.needs_device == maintenance)
+      world_.spawn(contained(run_extension(extension, new_stop())));
+}
+
+Routine<void> TalosNode::run_extension(Extension extension, Stop stop) {
+  const std::string id =
+      "ext-" + (extension.service_name.empty() ? extension.name : extension.service_name);
   set_service(id, "Starting", "Starting service");
   set_service(id, "Waiting", "Waiting for service \"containerd\" to be \"up\"");
-  while (needs_config && config_->find("ExtensionServiceConfig", name) == nullptr)
+  if (extension.needs_device && !machine_.agent_device) {
+    set_service(id, "Waiting",
+                "Waiting for file \"/dev/virtio-ports/org.qemu.guest_agent.0\" to exist");
+    Signal never;
+    co_await world_.wait(never, {}, stop.get());
+  }
+  while (extension.needs_config &&
+         config_->find("ExtensionServiceConfig", extension.name) == nullptr)
     co_await world_.wait(changed_, {}, stop.get());
   co_await world_.sleep(timing_.service, stop.get());
   set_service(id, "Preparing", "Running pre state");
@@ -495,13 +585,13 @@ Routine<void> TalosNode::go_down(Stage stage, std::string sequence, bool again,
   // Out of this boot's routines: the next boot must not end with them.
   world_.after(std::chrono::milliseconds{1}, [this, again] {
     stop_all();
-    for (const Address& each : network_.addresses)
-      world_.network().set_up(to_string(each.cidr.address()), again);
-    if (again) {
-      world_.spawn(contained(run(new_stop())));
-    } else {
-      powered_ = false;
+    powered_ = false;
+    if (!again) {
       if (on_power_off) on_power_off();
+    } else if (on_reboot) {
+      on_reboot(disk_.installed);
+    } else {
+      power_on();
     }
   });
 }
@@ -509,7 +599,7 @@ Routine<void> TalosNode::go_down(Stage stage, std::string sequence, bool again,
 void TalosNode::use_config(const MachineConfig& config) {
   config_ = config;
   apply_network();
-  if (service_) open_apid();
+  if (listening_) open_apid();
   changed_.wake_all();
   publish();
 }

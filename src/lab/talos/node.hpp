@@ -1,12 +1,14 @@
 #pragma once
 
 #include "base/address.hpp"
+#include "lab/lans.hpp"
 #include "lab/network.hpp"
 #include "lab/talos/config.hpp"
 #include "lab/talos/cosi.hpp"
 #include "lab/talos/etcd.hpp"
 #include "lab/talos/grpc.hpp"
 #include "lab/talos/platform.hpp"
+#include "lab/talos/system_disk.hpp"
 #include "lab/world.hpp"
 
 #include <functional>
@@ -29,7 +31,19 @@ class Fleet {
   explicit Fleet(World& world) : world_(world) {}
   World& world() const noexcept { return world_; }
   const std::vector<TalosNode*>& nodes() const noexcept { return nodes_; }
+  /// The running machine at an address.
   TalosNode* find(std::string_view address) const;
+  /// Does what one of them sends arrive at the other?
+  bool connects(const TalosNode& from, const TalosNode& to) const;
+  /// The wires between them; without any, everybody hears everybody.
+  Lans* lans = nullptr;
+
+  /// Every Bootstrap that made an etcd cluster, in order.
+  struct Bootstrapped {
+    std::string uuid, hostname, cluster;
+    bool recovered = false;
+  };
+  std::vector<Bootstrapped> bootstraps;
 
  private:
   friend class TalosNode;
@@ -48,8 +62,10 @@ struct Disk {
 
 struct Extension {
   std::string name, version, image;
-  bool service = false;       // brings ext-<name>, and boot waits for it
-  bool needs_config = false;  // …which waits for an ExtensionServiceConfig of its name
+  bool service = false;        // brings ext-<name>, and boot waits for it
+  bool needs_config = false;   // …which waits for an ExtensionServiceConfig of its name
+  bool needs_device = false;   // …or for the VM's agent port; it runs in maintenance mode too
+  std::string service_name{};  // where it is not the extension's
 };
 
 /// What the machine is before any Talos ran on it.
@@ -64,8 +80,10 @@ struct Machine {
   NoCloudDrive cloud_init;
   std::map<unsigned, std::string> meta;  // keys the image carries
   std::string uuid, manufacturer, product, serial;
-  std::string hostname;    // of the platform "container"
-  bool kubernetes = true;  // images can be pulled and pods run
+  std::string hostname;      // of the platform "container"
+  bool kubernetes = true;    // images can be pulled and pods run
+  bool agent_device = true;  // the port that qemu-guest-agent waits for
+  bool halts = false;        // an ISO that found Talos installed
   std::vector<std::string> resolvers{"1.1.1.1", "8.8.8.8"};
 };
 
@@ -110,11 +128,21 @@ class TalosNode {
   TalosNode& operator=(const TalosNode&) = delete;
 
   void power_on();
+  /// Another machine, or the same with other parts and disks, is switched on. A warm start comes
+  /// from a kernel that went before: no firmware.
+  void power_on(Machine machine, SystemDisk disk, bool warm = false);
   /// The plug is pulled.
   void power_off();
   bool powered() const noexcept { return powered_; }
   /// Called when the node switches itself off (shutdown, a reset without reboot).
   std::function<void()> on_power_off;
+  /// Called when it would boot again; who is called switches it on. Without it the same machine
+  /// boots what is on its disk. `warm`: by kexec, past the firmware.
+  std::function<void(bool warm)> on_reboot;
+  /// Somebody pressed the power button.
+  void press_power_button();
+  /// The DHCP server has something else to say.
+  void renew_leases();
 
   Stage stage() const noexcept { return stage_; }
   const std::string& address() const noexcept { return address_; }
@@ -122,7 +150,12 @@ class TalosNode {
   const Version& version() const noexcept { return release_; }
   const NetworkState& network() const noexcept { return network_; }
   const std::optional<MachineConfig>& config() const noexcept { return config_; }
-  bool api_answers() const noexcept { return service_.has_value(); }
+  bool api_answers() const noexcept { return listening_; }
+  /// Is any of its addresses heard outside of its own wire?
+  bool routed() const noexcept { return !claimed_.empty(); }
+  const std::vector<std::string>& heard_at() const noexcept { return claimed_; }
+  const SystemDisk& disk() const noexcept { return disk_; }
+  const Machine& machine() const noexcept { return machine_; }
   bool is_control_plane() const { return config_ && config_->is_control_plane(); }
   std::shared_ptr<EtcdCluster> etcd() const { return disk_.etcd; }
   bool etcd_runs() const;
@@ -148,22 +181,6 @@ class TalosNode {
     std::string data;
     std::string id, actor;
   };
-  /// What a disk keeps over a power cycle.
-  struct Persistent {
-    std::optional<std::string> config;
-    std::optional<std::string> staged;
-    std::map<unsigned, std::string> meta;
-    bool installed = false;
-    std::string installed_disk;
-    std::string version, platform, schematic;
-    std::string previous_version, previous_platform, previous_schematic;  // the other boot entry
-    std::shared_ptr<EtcdCluster> etcd;
-    std::uint64_t etcd_member = 0;
-    bool etcd_dirty = false;
-    std::string snapshot;
-    bool snapshot_there = false;
-    std::string node_id;
-  };
   using Handler = Routine<void> (TalosNode::*)(std::shared_ptr<Call>);
   struct Method {
     const char* name;
@@ -179,14 +196,18 @@ class TalosNode {
   Routine<void> boot_services(Stop stop);
   Routine<void> install(Stop stop);
   Routine<void> run_kubelet(Stop stop);
-  Routine<void> run_extension(std::string name, bool needs_config, Stop stop);
+  void start_extensions(bool maintenance);
+  Routine<void> run_extension(Extension extension, Stop stop);
   /// Stops what runs, does `between` on the disks, and comes back or stays off.
   void start_down(Stage stage, std::string sequence, bool again, std::function<void()> between,
                   std::string actor);
   Routine<void> go_down(Stage stage, std::string sequence, bool again,
                         std::function<void()> between, std::string actor);
   void apply_network();
+  void claim_addresses();
+  void release_addresses();
   void open_port(std::optional<net::ServerTls> tls);
+  void listen();
   void close_port();
   bool open_apid();
   void update_stage();
@@ -293,7 +314,7 @@ class TalosNode {
   NodeTiming timing_;
   SeededEntropy entropy_;
   Version release_;
-  Persistent disk_;
+  SystemDisk disk_;
   ResourceStore store_;
 
   bool powered_ = false;
@@ -312,7 +333,11 @@ class TalosNode {
   std::optional<MachineConfig> config_;
   std::optional<MachineConfig> partial_;  // fragments given in maintenance
   std::optional<net::ServerTls> tls_;
-  std::optional<Network::Id> service_;
+  bool listening_ = false;
+  std::vector<Network::Id> ports_;
+  Network::Host host_;
+  std::vector<std::string> claimed_;  // addresses that the network knows us by
+  bool warm_ = false;
   std::map<std::string, Service> services_;
   std::vector<std::string> order_;  // services as they were started
   std::vector<MachineEvent> events_;

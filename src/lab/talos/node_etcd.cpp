@@ -21,7 +21,7 @@ std::shared_ptr<EtcdCluster> TalosNode::find_cluster() const {
   if (!config_) return nullptr;
   for (const TalosNode* node : fleet_.nodes())
     if (node != this && node->powered_ && node->is_control_plane() && node->etcd_runs() &&
-        node->disk_.etcd && node->disk_.etcd->has_quorum() &&
+        node->disk_.etcd && node->disk_.etcd->has_quorum() && fleet_.connects(*this, *node) &&
         node->config_->get({"cluster", "id"}) == config_->get({"cluster", "id"}) &&
         node->config_->get({"cluster", "etcd", "ca", "crt"}) ==
             config_->get({"cluster", "etcd", "ca", "crt"}))
@@ -61,6 +61,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
       if (self != services_.end()) self->second.events.clear();
       begin();
       set_service("etcd", "Preparing", "Running pre state");
+      std::shared_ptr<EtcdCluster> made;
       if (recover_) {
         std::string error;
         if (!disk_.snapshot_there) {
@@ -70,7 +71,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
           EtcdCluster::Restored restored = EtcdCluster::restore(disk_.snapshot, skip_hash_);
           error = restored.error;
           disk_.etcd_dirty = disk_.etcd_dirty || restored.dirty;
-          disk_.etcd = restored.cluster;
+          made = restored.cluster;
         }
         if (!error.empty()) {
           set_service("etcd", "Failed", "Failed to run pre stage: " + error);
@@ -78,10 +79,16 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
           continue;
         }
       } else {
-        disk_.etcd = std::make_shared<EtcdCluster>();
+        made = std::make_shared<EtcdCluster>();
       }
-      co_await world_.sleep(timing_.etcd_start, stop.get());
+      // Until etcd has written its directory every further call is accepted and begins anew.
+      if (co_await world_.wait(bootstrap_asked_, world_.now() + timing_.etcd_start, stop.get()) ==
+          Woke::Signalled)
+        continue;
+      disk_.etcd = made;
       disk_.etcd_member = disk_.etcd->add(hostname_, address_, entropy_.word() | 1).value_or(0);
+      fleet_.bootstraps.push_back(
+          {machine_.uuid, hostname_, config_->get({"cluster", "clusterName"}), recover_});
       break;
     }
     if (const auto cluster = find_cluster()) {

@@ -23,6 +23,7 @@ struct Link {
     std::string hostname{};
   };
   std::optional<Lease> dhcp;  // what a DHCP server on its wire would give it
+  std::string wire{};         // the bridge and VLAN it is plugged into; "" for none
 };
 
 struct NoCloudDrive {
