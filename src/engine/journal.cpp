@@ -21,6 +21,18 @@ bool may_pass(Fault fault) {
          fault == Fault::Timeout;
 }
 
+template <class Body>
+std::optional<Error> failure_of(Body&& body) {
+  try {
+    body();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(Fault::Bug, error.what());
+  }
+}
+
 }  // namespace
 
 Journal::Journal(state::State& state, state::Store& store, Runner& runner,
@@ -43,13 +55,11 @@ void Journal::add(std::vector<state::Record> records, Then then) {
 }
 
 void Journal::pump() {
-  if (in_flight_ || error_) return;
+  if (error_) return;
   const Tick now = runner_.now();
-  if (keep_lock_ && now >= keep_due_) {
-    keep();
-  } else if (!batch_.empty() ? !try_again_ || now >= *try_again_ : !pending_.empty()) {
-    write();
-  }
+  if (!keeping_ && keep_lock_ && now >= keep_due_) keep();
+  if (writing_) return;
+  if (!batch_.empty() ? !try_again_ || now >= *try_again_ : !pending_.empty()) write();
 }
 
 void Journal::write() {
@@ -57,45 +67,35 @@ void Journal::write() {
     batch_ = std::exchange(pending_, {});
     batch_thens_ = std::exchange(pending_thens_, {});
   }
-  in_flight_ = true;
+  writing_ = true;
   try_again_.reset();
-  runner_.start(write_call, [this] {
-    try {
-      store_.append(batch_);
-    } catch (const Error& error) {
-      failure_ = error;
-    } catch (const std::exception& error) {
-      failure_ = Error(Fault::Bug, error.what());
-    }
-  });
+  runner_.start(write_call,
+                [this] { write_failure_ = failure_of([this] { store_.append(batch_); }); });
 }
 
 void Journal::keep() {
-  in_flight_ = true;
-  runner_.start(keep_call, [this] {
-    try {
-      keep_lock_();
-    } catch (const Error& error) {
-      failure_ = error;
-    } catch (const std::exception& error) {
-      failure_ = Error(Fault::Bug, error.what());
-    }
-  });
+  keeping_ = true;
+  runner_.start(keep_call, [this] { keep_failure_ = failure_of(keep_lock_); });
 }
 
 bool Journal::ended(const std::string& call) {
   if (call != write_call && call != keep_call) return false;
-  in_flight_ = false;
   if (call == write_call) {
+    writing_ = false;
     written();
   } else {
+    keeping_ = false;
     kept();
   }
   return true;
 }
 
 void Journal::written() {
-  const std::optional<Error> failure = std::exchange(failure_, {});
+  if (error_) {  // the lock went meanwhile, and everybody was told
+    batch_.clear();
+    return;
+  }
+  const std::optional<Error> failure = std::exchange(write_failure_, {});
   if (!failure) {
     for (const state::Record& record : batch_) state::apply(state_, record);
     batch_.clear();
@@ -115,7 +115,8 @@ void Journal::written() {
 }
 
 void Journal::kept() {
-  const std::optional<Error> failure = std::exchange(failure_, {});
+  if (error_) return;
+  const std::optional<Error> failure = std::exchange(keep_failure_, {});
   const Tick now = runner_.now();
   if (!failure) {
     kept_at_ = now;
@@ -135,7 +136,7 @@ void Journal::kept() {
 
 void Journal::give_up(Error error) {
   error_ = std::move(error);
-  batch_.clear();
+  if (!writing_) batch_.clear();  // else another thread reads it
   pending_.clear();
   try_again_.reset();
   std::vector<Then> thens = std::exchange(batch_thens_, {});
@@ -150,10 +151,11 @@ void Journal::forget() {
 }
 
 std::optional<Tick> Journal::next_wake() const {
-  if (in_flight_ || error_) return std::nullopt;
+  if (error_) return std::nullopt;
   std::optional<Tick> wake;
-  if (keep_lock_) wake = keep_due_;
-  if (!batch_.empty() && try_again_ && (!wake || *try_again_ < *wake)) wake = try_again_;
+  if (keep_lock_ && !keeping_) wake = keep_due_;
+  if (!writing_ && !batch_.empty() && try_again_ && (!wake || *try_again_ < *wake))
+    wake = try_again_;
   return wake;
 }
 

@@ -11,8 +11,8 @@
 namespace rocca::engine {
 
 /// What happens to the state while a plan is carried out: group commit and the lock's renewal. Both
-/// are calls of the runner, one at a time, because a Store is no more than that; other calls run on
-/// meanwhile, and whatever they settle is the next write.
+/// are calls of the runner. One write at a time; other calls run on meanwhile, and whatever they
+/// settle is the next write. A renewal waits for no write: a slow one would cost the lock.
 class Journal {
  public:
   /// Told once: nothing when the records are durable, else why they are not.
@@ -22,7 +22,7 @@ class Journal {
           Duration keep_lock_every);
 
   void add(std::vector<state::Record> records, Then then = {});
-  /// Starts what is due, if nothing is under way.
+  /// Starts what is due and not under way.
   void pump();
   /// The runner says that this call has ended: is it one of ours?
   bool ended(const std::string& call);
@@ -30,9 +30,9 @@ class Journal {
   void forget();
   /// When to be pumped next, if not before by an ending call.
   std::optional<Tick> next_wake() const;
-  bool under_way() const { return in_flight_; }
+  bool under_way() const { return writing_ || keeping_; }
   /// Everything that was added is durable or given up, and nothing is under way.
-  bool idle() const { return !in_flight_ && pending_.empty() && batch_.empty(); }
+  bool idle() const { return !under_way() && pending_.empty() && batch_.empty(); }
 
   /// The write that could not be done, or the loss of the lock. Nothing is written from then on.
   const std::optional<Error>& error() const { return error_; }
@@ -60,8 +60,10 @@ class Journal {
   unsigned tries_ = 0;
   std::optional<Tick> try_again_;
 
-  bool in_flight_ = false;
-  std::optional<Error> failure_;  // of the call in flight
+  bool writing_ = false;
+  bool keeping_ = false;
+  std::optional<Error> write_failure_;
+  std::optional<Error> keep_failure_;
   std::optional<Error> error_;
   bool lock_lost_ = false;
 };

@@ -28,7 +28,7 @@ std::ostream& operator<<(std::ostream& out, const Row& row) {
 }
 
 Said both_create(Lab& lab) {
-  test::Fibers fibers;
+  test::Fibers fibers{lab.world};
   lab::Wire wire{lab.world, fibers};
   std::vector<Said> answers;
   for (const char* node : {"pve1", "pve2"})
@@ -36,7 +36,7 @@ Said both_create(Lab& lab) {
       answers.push_back(lab.ask_with(wire, lab.root(), "POST", fmt::format("/nodes/{}/qemu", node),
                                      {{"vmid", "101"}}));
     });
-  fibers.run(lab.world);
+  fibers.run();
   return answers[0].status == 200 ? answers[1] : answers[0];
 }
 

@@ -87,7 +87,7 @@ proxmox::VmCreate wanted(unsigned number, proxmox::Vmid vmid) {
 
 Result raise(std::uint64_t seed) {
   Site site{seed};
-  test::Fibers fibers;
+  test::Fibers fibers{site.world};
   lab::Wire wire{site.world, fibers};
   std::map<std::string, std::unique_ptr<test::Fibers::Lane>> requests, creations;
   for (const auto& [name, node] : site.dc->nodes()) {
@@ -141,7 +141,7 @@ Result raise(std::uint64_t seed) {
     creations[host]->leave();
   };
   for (unsigned i = 0; i < vm_count; ++i) fibers.start([&one, i] { one(i); });
-  fibers.run(site.world);
+  fibers.run();
   for (const auto& [id, vm] : site.dc->vms) {
     const std::string* name = vm.find("name");
     result.vms[id] = name == nullptr ? "" : *name;
