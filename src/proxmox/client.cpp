@@ -532,6 +532,7 @@ Upid Client::start_resize(const std::string& node, Vmid vmid, const std::string&
 Upid Client::start_clone(const std::string& node, const Clone& clone) {
   Parameters parameters{{"newid", std::to_string(clone.target)}, {"full", clone.full ? "1" : "0"}};
   if (!clone.name.empty()) parameters.emplace_back("name", clone.name);
+  if (!clone.description.empty()) parameters.emplace_back("description", clone.description);
   if (!clone.pool.empty()) parameters.emplace_back("pool", clone.pool);
   if (!clone.storage.empty()) parameters.emplace_back("storage", clone.storage);
   if (!clone.node.empty()) parameters.emplace_back("target", clone.node);

@@ -264,6 +264,7 @@ struct Clone {
   Vmid source = 0;
   Vmid target = 0;
   std::string name;
+  std::string description;
   std::string pool;
   std::string storage;
   bool full = true;

@@ -5,6 +5,7 @@
 #include "base/files.hpp"
 #include "engine/resource.hpp"
 #include "factory/client.hpp"
+#include "factory/node_image.hpp"
 #include "net/transport.hpp"
 #include "proxmox/client.hpp"
 #include "secrets/bundle.hpp"
@@ -29,14 +30,27 @@ struct Cluster {
   spec::Spec spec;
   spec::Lock lock;
   talos::Surroundings around;  // the bundle and whatever else a machine config is made of
+  std::map<std::string, factory::NodeImage> images;  // by node: what it boots and is installed with
   std::optional<proxmox::Access> proxmox;
   /// Our admin certificate for the nodes, minted for this run.
   std::shared_ptr<const net::Identity> identity;
-  std::string authority;  // PEM of the cluster's Talos CA
+  std::string authority;        // PEM of the cluster's Talos CA
+  net::Tls factory_trust = {};  // how the Image Factory is known
 
   const secrets::Bundle& bundle() const { return around.bundle; }
   const std::string& id() const;  // `cluster.id` of the bundle: what UUIDs are derived from
+  const std::string& name() const { return *spec.name; }
+  /// The UUID a node's machine is known by: the one in the lock for a machine that was there
+  /// before, else the derived one.
+  Uuid uuid_of(const std::string& node) const;
+  engine::Identity identity_of(const std::string& node) const;
 };
+
+/// All that a run needs of its cluster beside the spec, found out without asking the world: the
+/// nodes' images, and a certificate of ours for the nodes.
+Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
+                     std::optional<proxmox::Access> proxmox, Files& files, const Clock& clock,
+                     Entropy& entropy);
 
 /// What things turned out to be, shared by all steps of a run.
 class Known {

@@ -1,0 +1,211 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/kinds.hpp"
+#include "resources/quorum.hpp"
+#include "resources/survey.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* asked = "asked";
+constexpr const char* until_ready = "ready";
+constexpr const char* lost = "lost";
+constexpr const char* troubled = "etcd";
+
+// While etcd's image is pulled the service looks as before; another call would begin it anew.
+constexpr Duration image_pull = 4min;
+
+/// How etcd stands on one control plane.
+enum class Etcd { Unknown, Waits, Begins, Runs };
+
+Etcd etcd_on(const talos::Sight& sight, std::string& words) {
+  if (sight.door != talos::Door::Ours) return Etcd::Unknown;
+  for (const talos::Service& service : sight.services) {
+    if (service.id != "etcd") continue;
+    words = fmt::format("{}{}{}", to_lower(service.state), service.last_message.empty() ? "" : ": ",
+                        service.last_message);
+    if (service.state == "Running") return Etcd::Runs;
+    // Before bootstrap it waits for its turn in Preparing; so it does while its image is pulled.
+    if (service.state == "Preparing" || service.state == "Waiting" ||
+        service.state == "Initialized" || service.state == "Starting")
+      return Etcd::Waits;
+    return Etcd::Begins;
+  }
+  return Etcd::Waits;
+}
+
+/// That etcd was bootstrapped, once, on the first control plane. Only etcd itself proves it.
+class BootstrapKind final : public Thing {
+ public:
+  struct Wish {
+    std::string cluster;
+    std::vector<std::string> control_planes;
+    bool was = false;  // the state remembers that it was done
+    Duration timeout{};
+  };
+  BootstrapKind(About about, Wish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
+
+  std::optional<Live> read(World& world) const override {
+    std::string trouble;
+    bool reached = false;
+    for (const std::string& node : wish_.control_planes) {
+      if (!world.known(machine_address(node))) continue;
+      const std::string where = address_of(world, node);
+      if (where.empty()) continue;
+      const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+      std::string words;
+      const Etcd etcd = etcd_on(sight, words);
+      reached = reached || etcd != Etcd::Unknown;
+      if (etcd == Etcd::Runs && has_members(world, where))
+        return Live{wish_.cluster, {{troubled, "has members"}}, {{"first", node}}};
+      // Running without a leader, failed, stopped: there is data, and it is not ours to overwrite.
+      if (etcd == Etcd::Runs || etcd == Etcd::Begins)
+        trouble = fmt::format("etcd on {} is {}", node, words);
+    }
+    if (!trouble.empty()) return Live{wish_.cluster, {{troubled, trouble}}, {}};
+    if (wish_.was && reached) return Live{wish_.cluster, {{lost, "yes"}}, {}};
+    return std::nullopt;
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) {
+      if (wish_.was) return waiting("no control plane answers, and etcd was bootstrapped before");
+      return create("etcd has no members yet");
+    }
+    if (live->fields.contains(lost))
+      return refuse(
+          "etcd was bootstrapped before, and no control plane has its data any more: a new, empty "
+          "cluster would take its place",
+          fmt::format("`rocca restore {}` brings a backup back; every disk is left as it is",
+                      wish_.cluster));
+    const std::string& words = live->fields.at(troubled);
+    if (words == "has members") return {};
+    return waiting(words);
+  }
+
+  Receipt apply(World& world, const Change& change, const std::optional<Live>&) const override {
+    if (change.action != Action::Create) return {until_ready, "wait"};
+    const auto now = read(world);
+    if (now) return {until_ready, "wait"};  // somebody was faster, or an answer was lost
+    const std::string where = address_of(world, wish_.control_planes.front());
+    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+    if (!talos::until_bootstrappable(sight).done) return {until_ready, "wait"};
+    talos::Client client = world.talos(where);
+    if (!client.time_in_sync()) return {until_ready, "wait"};
+    world.survey.wait_anew(address());
+    try {
+      client.bootstrap();
+    } catch (const Error& error) {
+      // Busy: too early after all. Conflict: there is data; etcd itself will tell what became of
+      // it.
+      if (error.fault() != Fault::Busy && error.fault() != Fault::Conflict) throw;
+      return {until_ready, "wait"};
+    }
+    return {asked, "bootstrap"};
+  }
+
+  bool announces(const Change& change) const override { return change.action == Action::Create; }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    if (receipt.token == asked) return probe_unknown(world);
+    const std::string where = address_of(world, wish_.control_planes.front());
+    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+    std::string words;
+    const Etcd etcd = etcd_on(sight, words);
+    if (etcd == Etcd::Runs) return until_members(world, where, sight);
+    const talos::Progress may = talos::until_bootstrappable(sight);
+    if (!may.done) return NotYet{may.waiting_for, 1s};
+    if (etcd == Etcd::Waits && !wish_.was) {
+      if (!world.talos(where).time_in_sync()) return NotYet{"the node's clock to be in sync", 2s};
+      return Ready{};
+    }
+    return NotYet{"etcd, which is " + words, 2s};
+  }
+
+  /// Bootstrap was called, or may have been. Calling it again restarts etcd, so it is watched for
+  /// as long as pulling its image may take.
+  Progress probe_unknown(World& world) const override {
+    const std::string where = address_of(world, wish_.control_planes.front());
+    if (where.empty()) return Ready{};
+    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+    std::string words;
+    const Etcd etcd = etcd_on(sight, words);
+    if (etcd == Etcd::Runs) return until_members(world, where, sight);
+    if (etcd == Etcd::Unknown) return NotYet{talos::until_secure(sight).waiting_for, 2s};
+    if (world.survey.waiting_since(address()) > image_pull) return Ready{};
+    return NotYet{"etcd, which is " + words, 1s};
+  }
+
+  std::vector<state::Record> remembers(const Live&) const override {
+    state::Record record;
+    record.kind = state::Record::Kind::Bootstrapped;
+    record.name = address();
+    return {record};
+  }
+
+  Receipt destroy(World&, const Live&) const override { return {}; }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  Duration patience(const Change&) const override { return wish_.timeout; }
+
+ protected:
+  Fields wishes() const override { return {{"cluster", wish_.cluster}}; }
+
+ private:
+  static Change waiting(std::string reason) {
+    Change change;
+    change.action = Action::Update;
+    change.effect = Effect::Live;
+    change.reason = std::move(reason);
+    return change;
+  }
+
+  static bool has_members(World& world, const std::string& where) {
+    talos::Client client = world.talos(where);
+    client.set_deadline(5s);  // etcd's calls hang while it has no leader
+    try {
+      return !client.etcd_members().empty();
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      return false;
+    }
+  }
+
+  static Progress until_members(World& world, const std::string& where, const talos::Sight& sight) {
+    const talos::Progress healthy = talos::until_etcd(sight);
+    if (!healthy.done) return NotYet{healthy.waiting_for, 1s};
+    if (!has_members(world, where)) return NotYet{"etcd to have a leader", 2s};
+    return Ready{};
+  }
+
+  Wish wish_;
+};
+
+}  // namespace
+
+std::string bootstrap_address(const std::string& cluster) {
+  return "bootstrap/" + cluster;
+}
+
+Made make_bootstrap(const Cluster& cluster, const Ground& ground) {
+  BootstrapKind::Wish wish;
+  wish.cluster = cluster.name();
+  wish.was = ground.prior.bootstrapped.has_value();
+  wish.timeout = cluster.spec.timeouts.bootstrap;
+  std::vector<std::string> needs;
+  for (const spec::Node* node : cluster.spec.control_planes()) {
+    wish.control_planes.push_back(node->name);
+    needs.push_back(machine_address(node->name));
+  }
+  return std::make_shared<BootstrapKind>(
+      Thing::About{bootstrap_address(cluster.name()), std::move(needs), ""}, std::move(wish));
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,158 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/run_impl.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string note_key(const std::string& address, const std::string& field) {
+  return fmt::format("ignore/{}/{}", address, field);
+}
+
+/// Tasks of Proxmox that could have made a field what it is.
+bool explains(const std::string& task, const std::string& field) {
+  const auto one_of = [&](std::initializer_list<const char*> types) {
+    return std::any_of(types.begin(), types.end(), [&](const char* each) { return task == each; });
+  };
+  if (field == "power")
+    return one_of({"qmstop", "qmshutdown", "hastop", "qmreset", "qmreboot", "qmsuspend"});
+  if (field.ends_with(".size")) return one_of({"resize", "qmconfig"});
+  if (field.ends_with(".storage")) return one_of({"qmmove", "qmigrate"});
+  if (field == "exists") return one_of({"qmdestroy"});
+  return one_of({"qmconfig", "qmrestore", "qmrollback"});
+}
+
+/// The newest task of this VM, since it last settled, that explains the field.
+std::optional<proxmox::TaskRow> culprit(const std::vector<proxmox::TaskRow>& tasks,
+                                        const std::string& field, std::optional<Instant> since) {
+  std::optional<proxmox::TaskRow> newest;
+  for (const proxmox::TaskRow& task : tasks) {
+    if (!explains(task.upid.type, field)) continue;
+    if (since && task.started + 1s < *since) continue;
+    if (!newest || task.started > newest->started) newest = task;
+  }
+  return newest;
+}
+
+/// Where the spec says a field of a node's VM, and how it would say what was found.
+void accept(const spec::Node& node, Drift& drift) {
+  if (!node.pool.empty()) return;  // a pool speaks for all of its nodes
+  std::vector<std::string> path{"spec", "nodes", node.name, "machine"};
+  static constexpr std::array same = {std::pair{"cores", "cores"}, std::pair{"cpu", "cpu"},
+                                      std::pair{"scsihw", "scsi"}};
+  for (const auto& [field, key] : same)
+    if (drift.field == field) {
+      path.push_back(key);
+      drift.accept_path = path;
+      drift.accept_value = drift.found;
+    }
+  if (drift.field == "onboot" || drift.field == "agent") {
+    path.push_back(drift.field == "onboot" ? "onBoot" : "agent");
+    drift.accept_path = path;
+    drift.accept_value = drift.found.starts_with('1') ? "true" : "false";
+  }
+  if (drift.field == "memory")
+    if (const auto mib = parse_uint(drift.found)) {
+      path.push_back("memory");
+      drift.accept_path = path;
+      drift.accept_value = to_string(Bytes::mib(*mib));
+    }
+  if (drift.field.ends_with(".size") && node.machine) {
+    const auto number = parse_uint(drift.field.substr(4, drift.field.find('.') - 4));
+    if (!number || *number >= node.machine->disks.size()) return;
+    path.insert(path.end(), {"disks", node.machine->disks[*number].name, "size"});
+    drift.accept_path = path;
+    drift.accept_value = drift.found;
+  }
+}
+
+}  // namespace
+
+std::vector<Drift> Run::drift() {
+  Impl& impl = *impl_;
+  Look& look = impl.seen();
+  std::vector<Drift> all;
+  for (const engine::Planned& step : look.plan.steps) {
+    const auto item = look.prior.items.find(step.address);
+    // What never was as it should be is no drift, and neither is a wish that changed.
+    if (item == look.prior.items.end() || !item->second.settled) continue;
+    const auto thing = look.desired.wanted.find(step.address);
+    if (thing == look.desired.wanted.end()) continue;
+    if (item->second.applied != thing->second->wanted()) continue;
+    const auto add = [&](const std::string& field, const std::string& declared,
+                         const std::string& found, engine::Effect effect) {
+      Drift drift;
+      drift.address = step.address;
+      drift.field = field;
+      drift.declared = declared;
+      drift.found = found;
+      drift.effect = effect;
+      const auto ignored = [&](const std::string& key) {
+        const auto note = look.prior.notes.find(key);
+        return note != look.prior.notes.end() && (note->second == "*" || note->second == found);
+      };
+      drift.ignored = ignored(note_key(step.address, field)) || ignored(note_key(step.address, ""));
+      all.push_back(std::move(drift));
+    };
+    if (step.change.action == engine::Action::Create)
+      add("exists", "yes", "no", step.change.effect);
+    else if (step.change.fields.empty())
+      add("state", "as it should be", step.change.reason, step.change.effect);
+    for (const engine::FieldChange& field : step.change.fields)
+      add(field.field, field.after, field.before, field.effect);
+  }
+  if (!impl.cluster.proxmox || all.empty()) return all;
+  impl.with_world(look, [&](World& world) {
+    for (Drift& drift : all) {
+      if (engine::kind_of(drift.address) != "vm") continue;
+      const auto& item = look.prior.items.at(drift.address);
+      const auto vmid = parse_uint(fact(item.facts, "vmid"));
+      if (!vmid) continue;
+      const auto known = world.known(drift.address);
+      const std::string host = known ? fact(known, "host") : fact(item.facts, "host");
+      proxmox::TaskFilter filter;
+      filter.vmid = static_cast<proxmox::Vmid>(*vmid);
+      filter.since = item.settled;
+      const auto task = culprit(world.proxmox().tasks(host, filter), drift.field, item.settled);
+      if (task) {
+        drift.by = task->user;
+        drift.task = fmt::format("{}, {}", task->upid.type, task->upid.text);
+        drift.since = task->started;
+      }
+      const std::string node = drift.address.substr(drift.address.find('/') + 1);
+      if (const spec::Node* wanted = impl.cluster.spec.find_node(node)) accept(*wanted, drift);
+    }
+  });
+  return all;
+}
+
+void Run::ignore(const std::string& address, const std::string& field) {
+  Impl& impl = *impl_;
+  const auto lock = impl.take_lock();
+  Look& look = impl.seen();
+  if (!look.desired.wanted.contains(address))
+    throw Error(Fault::NotFound, fmt::format("there is no {}", address))
+        .hint("`rocca drift` lists what differs");
+  impl.store_first(look);
+  std::string value = "*";
+  if (!field.empty())
+    for (const Drift& drift : this->drift())
+      if (drift.address == address && drift.field == field) value = drift.found;
+  state::Record record;
+  record.kind = state::Record::Kind::Note;
+  record.name = note_key(address, field);
+  record.value = value;
+  record.at = impl.doors.clock.now();
+  impl.call("state", [&] { impl.doors.store.append(std::span{&record, 1}); });
+  state::apply(look.prior, record);
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "engine/plan.hpp"
+#include "resources/thing.hpp"
+#include "resources/world.hpp"
+#include "state/state.hpp"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rocca::resources {
+
+/// What expand knows beside the cluster: what was remembered, and what the survey found.
+struct Ground {
+  const state::State& prior;
+  std::set<std::string> shared_storages;
+
+  const state::Item* item(const std::string& address) const;
+};
+
+using Made = std::shared_ptr<const Resource>;
+
+// Names of things. They are kept in the state: never change one.
+std::string schematic_address(const std::string& id);
+std::string image_address(const std::string& storage, const std::string& host,
+                          const std::string& file);
+std::string vm_address(const std::string& node);
+std::string media_address(const std::string& node);
+std::string machine_address(const std::string& node);
+std::string member_address(const std::string& node);
+std::string bootstrap_address(const std::string& cluster);
+std::string vip_address(const std::string& cluster);
+std::string access_address(const std::string& cluster);
+
+/// The file of an image: named by its content, so that two clusters share one and a new one never
+/// takes an old one's place.
+std::string image_file(const Cluster& cluster, const spec::Node& node);
+
+// Each makes one thing, or all of its kind.
+Made make_schematic(const Cluster& cluster, const Ground& ground, const spec::Node& node);
+Made make_image(const Cluster& cluster, const Ground& ground, const spec::Node& node);
+Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& node);
+Made make_media(const Cluster& cluster, const spec::Node& node);
+Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node& node);
+Made make_bootstrap(const Cluster& cluster, const Ground& ground);
+Made make_member(const Cluster& cluster, const spec::Node& node);
+Made make_vip(const Cluster& cluster);
+Made make_access(const Cluster& cluster);
+
+/// What is left over: enough is known of it to find it, to prove it and to take it away.
+struct Leftover {
+  std::string address;
+  std::vector<std::string> needs;
+  Fields facts;
+};
+Made leftover_image(const Cluster& cluster, const Leftover& leftover);
+Made leftover_vm(const Cluster& cluster, const Leftover& leftover);
+Made leftover_machine(const Cluster& cluster, const Leftover& leftover);
+Made leftover_member(const Cluster& cluster, const Leftover& leftover);
+/// Things that go with what they stand on: nothing is to be taken away.
+Made leftover_memory(const Cluster& cluster, const Leftover& leftover);
+
+}  // namespace rocca::resources

@@ -1,0 +1,483 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/discover.hpp"
+#include "resources/kinds.hpp"
+#include "resources/quorum.hpp"
+#include "resources/survey.hpp"
+#include "talos/config_effects.hpp"
+#include "talos/config_input.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Receipts.
+constexpr const char* until_answer = "answer";
+constexpr const char* until_quorum = "quorum";
+constexpr const char* until_applied = "applied";      // in maintenance mode
+constexpr std::string_view until_reboot = "reboot ";  // and the boot id it had
+
+// Fields that say how it stands; everything else is a section of its configuration.
+constexpr const char* door = "door";
+constexpr const char* told = "told";
+constexpr const char* refused = "refused";
+constexpr const char* hint_of = "hint";
+constexpr const char* differs = "differs: ";
+
+// After an apply in maintenance mode the port is open for some more seconds, and a second apply
+// then would block Talos 1.11 for good.
+constexpr Duration settling = 20s;
+
+Effect effect_of(talos::ConfigEffect effect) {
+  switch (effect) {
+    case talos::ConfigEffect::None:
+      return Effect::None;
+    case talos::ConfigEffect::Live:
+      return Effect::Live;
+    case talos::ConfigEffect::Service:
+      return Effect::Service;
+    case talos::ConfigEffect::Reboot:
+      return Effect::Reboot;
+  }
+  return Effect::Reboot;
+}
+
+std::string boot_id(talos::Client& client) {
+  return std::string(trim(client.read_file("/proc/sys/kernel/random/boot_id")));
+}
+
+/// A node's machine configuration: applied once in maintenance mode, compared section by section
+/// afterwards.
+class MachineKind final : public Thing {
+ public:
+  struct Wish {
+    std::string node;
+    bool control_plane = false;
+    bool existing = false;
+    Uuid uuid;               // nothing is applied to a machine that has another one
+    bool uuid_known = true;  // false: an existing machine that was never met
+    Version talos;
+    std::string schematic;
+    Duration boot_timeout{};
+    Duration bootstrap_timeout{};
+    std::string applied;  // digest of the configuration that settled last; empty: never
+  };
+  MachineKind(About about, Wish wish, std::string wanted)
+      : Thing(std::move(about)), wish_(std::move(wish)), wanted_(std::move(wanted)) {}
+
+  std::optional<Live> read(World& world) const override {
+    // Without a VM nobody answers; a stranger at its address will be found out when it is made.
+    if (!wish_.existing && !world.known(vm_address(wish_.node))) return std::nullopt;
+    const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    if (where.address.empty()) return Live{"", {{door, "closed"}, {told, where.told}}, {}};
+    Live live{where.address,
+              {},
+              {{"address", where.address},
+               {"node", wish_.node},
+               {"role", wish_.control_plane ? "controlplane" : "worker"}}};
+    const talos::Sight sight =
+        talos::look(world.transport, world.access(where.address), world.stop);
+    switch (sight.door) {
+      case talos::Door::Closed:
+        live.fields = {{door, "closed"}, {told, sight.told}};
+        return live;
+      case talos::Door::Foreign:
+        live.fields = {{refused, fmt::format("who answers at {} runs a configuration of another "
+                                             "cluster",
+                                             where.address)},
+                       {hint_of,
+                        "is the address right and free? A machine that should be ours must be "
+                        "reset first, which rocca never does unasked"}};
+        return live;
+      case talos::Door::Maintenance:
+        if (const std::string why =
+                stranger(world, world.maintenance(where.address), where.address);
+            !why.empty()) {
+          live.fields = {{refused, why}, {hint_of, "is the address used by another machine?"}};
+          return live;
+        }
+        return std::nullopt;
+      case talos::Door::Ours:
+        break;
+    }
+    read_ours(world, live);
+    return live;
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return create("it has no configuration yet");
+    if (const std::string why = fact(live->fields, refused); !why.empty())
+      return refuse(why, fact(live->fields, hint_of));
+    Change change;
+    if (fact(live->fields, door) == "closed") {
+      const std::string text = fact(live->fields, told);
+      change.action = wish_.applied.empty() ? Action::Create : Action::Update;
+      change.effect = Effect::Live;
+      change.reason = fmt::format("it does not answer{}", text.empty() ? "" : " (" + text + ")");
+      return change;
+    }
+    for (const auto& [section, value] : live->fields) {
+      if (!value.starts_with(differs)) continue;
+      const auto effect = engine::parse_effect(value.substr(std::string_view(differs).size()));
+      change.fields.push_back(
+          {section, "as applied", "as rendered", effect.value_or(Effect::Live)});
+    }
+    conclude(change);
+    if (wish_.existing && !change.fields.empty() && wish_.applied.empty()) {
+      // It ran before we met it: what it has stays unless the user says otherwise.
+      change.effect = std::max(change.effect, Effect::Replace);
+      change.action = Action::Update;
+      change.reason = "it runs a configuration of this cluster that is not the rendered one";
+    }
+    return change;
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
+    const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    if (where.address.empty()) return {until_answer, "wait"};
+    const talos::Sight sight =
+        talos::look(world.transport, world.access(where.address), world.stop);
+    switch (sight.door) {
+      case talos::Door::Closed:
+        return {until_answer, "wait"};
+      case talos::Door::Foreign:
+        talos::until_secure(sight);  // says what is wrong
+        return {};
+      case talos::Door::Maintenance:
+        return apply_first(world, where.address, sight);
+      case talos::Door::Ours:
+        return apply_change(world, where.address);
+    }
+    return {};
+  }
+
+  bool announces(const Change& change) const override { return change.action == Action::Create; }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    if (where.address.empty()) return NotYet{where.told, 5s};
+    const talos::Sight sight =
+        talos::look(world.transport, world.access(where.address), world.stop);
+    if (receipt.token == until_quorum) {
+      const engine::Verdict verdict = quorum_gate(world, wish_.node);
+      if (verdict.allowed) return Ready{};
+      return NotYet{verdict.reason, 5s};
+    }
+    if (receipt.token == until_answer) {
+      if (sight.door != talos::Door::Closed) return Ready{};
+      return NotYet{talos::until_maintenance(sight).waiting_for, 1s};
+    }
+    if (receipt.token.starts_with(until_reboot))
+      return probe_reboot(world, where.address, sight, receipt.token.substr(until_reboot.size()));
+    return probe_applied(world, sight);
+  }
+
+  /// An apply was sent in maintenance mode, and its answer never came. Whether it arrived shows by
+  /// itself; only a node that stays as it is for a while did not get it.
+  Progress probe_unknown(World& world) const override {
+    const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    if (where.address.empty()) return Ready{};
+    return probe_applied(world,
+                         talos::look(world.transport, world.access(where.address), world.stop));
+  }
+
+  Receipt destroy(World&, const Live&) const override { return {}; }  // it goes with its VM
+
+  std::vector<Lane> lanes(const Change* change) const override {
+    std::vector<Lane> lanes{{"talos/" + wish_.node, 1, Lane::Hold::Call}};
+    if (change != nullptr && wish_.control_plane && change->effect >= Effect::Reboot)
+      lanes.push_back({"disturb", 1, Lane::Hold::Act});
+    return lanes;
+  }
+
+  Duration patience(const Change&) const override {
+    // A worker's API opens only once a control plane signs its certificate: after bootstrap.
+    return wish_.boot_timeout + (wish_.control_plane ? 0s : wish_.bootstrap_timeout);
+  }
+
+  Fields claims() const override { return {}; }
+  bool goes_with(const std::string& needed) const override {
+    return needed == vm_address(wish_.node);
+  }
+
+ protected:
+  Fields wishes() const override { return {{"config", wanted_}}; }
+
+ private:
+  talos::MachineConfig render(World& world) const {
+    const spec::Spec& spec = world.cluster.spec;
+    const spec::Node* node = spec.find_node(wish_.node);
+    if (node == nullptr) throw Error(Fault::Bug, wish_.node + " is no node of the spec");
+    talos::Surroundings around = world.cluster.around;
+    around.schematic = wish_.schematic;
+    const auto planes = spec.control_planes();
+    if (around.first_address.empty() && !planes.empty())
+      around.first_address = address_of(world, planes.front()->name);
+    if (wish_.existing && around.install_disk.empty())
+      around.install_disk = fact(world.known(address()), "disk");
+    return within("rendering the configuration of " + wish_.node,
+                  [&] { return talos::render_config(talos::config_input(spec, *node, around)); });
+  }
+
+  /// Why the machine that answers is not the one we mean; empty: it is.
+  std::string stranger(World& world, talos::Client client, const std::string& where) const {
+    static_cast<void>(world);
+    if (!wish_.uuid_known) return "";
+    const auto system = client.find_system_information();
+    if (!system || !system->uuid || *system->uuid == wish_.uuid) return "";
+    return fmt::format("who answers at {} is machine {}, and {} is machine {}", where,
+                       to_string(*system->uuid), wish_.node, to_string(wish_.uuid));
+  }
+
+  void read_ours(World& world, Live& live) const {
+    talos::Client client = world.talos(live.id);
+    live.facts["version"] = client.version().tag;
+    if (const auto system = client.find_system_information(); system && system->uuid)
+      live.facts["uuid"] = to_string(*system->uuid);
+    for (const talos::Extension& extension : client.extensions())
+      if (extension.name == "schematic") live.facts["schematic"] = extension.version;
+    const auto active = client.find_config();
+    const talos::MachineConfig wanted = render(world);
+    const auto minor = static_cast<unsigned>(wish_.talos.minor());
+    const auto changes =
+        active ? talos::effects_of_change(active->reveal(), wanted.text.reveal(), minor)
+               : std::vector<talos::ConfigChange>{};
+    for (const talos::ConfigChange& change : changes)
+      live.fields[change.path] = differs + std::string(to_string(effect_of(change.effect)));
+    live.fields[door] = "ours";
+    refuse_upgrade(live);
+  }
+
+  /// Another version or schematic than the spec's is an upgrade, not a configuration.
+  void refuse_upgrade(Live& live) const {
+    const std::string want = "v" + to_string(wish_.talos);
+    const std::string& version = live.facts["version"];
+    const auto schematic = live.facts.find("schematic");
+    if (!version.empty() && version != want) {
+      live.fields[refused] = fmt::format(
+          "{} runs Talos {}, and the spec says {}: an upgrade, of "
+          "class reboot",
+          wish_.node, version, want);
+    } else if (schematic != live.facts.end() && schematic->second != wish_.schematic) {
+      live.fields[refused] = fmt::format(
+          "{} was installed with schematic {}, and the spec's is {}: an upgrade to the same "
+          "version, of class reboot",
+          wish_.node, schematic->second.substr(0, 12), wish_.schematic.substr(0, 12));
+    } else {
+      return;
+    }
+    live.fields[hint_of] =
+        "upgrades are `rocca upgrade`; until then keep talos.version, talos.extensions and "
+        "talos.kernelArgs as they are";
+  }
+
+  Receipt apply_first(World& world, const std::string& where, const talos::Sight& sight) const {
+    // The stage leaves maintenance as soon as a configuration is taken, before the port closes.
+    if (sight.status && sight.status->stage != talos::Stage::Maintenance)
+      return {until_applied, "wait"};
+    if (const std::string why = stranger(world, world.maintenance(where), where); !why.empty())
+      throw Error(Fault::Conflict, why).hint("is the address used by another machine?");
+    const talos::MachineConfig config = render(world);
+    talos::Client client = world.maintenance(where);
+    world.survey.wait_anew(address() + " in maintenance mode");
+    client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
+    return {until_applied, "apply"};
+  }
+
+  Receipt apply_change(World& world, const std::string& where) const {
+    talos::Client client = world.talos(where);
+    const talos::MachineConfig config = render(world);
+    const auto active = client.find_config();
+    const auto minor = static_cast<unsigned>(wish_.talos.minor());
+    const auto changes =
+        active ? talos::effects_of_change(active->reveal(), config.text.reveal(), minor)
+               : std::vector<talos::ConfigChange>{};
+    if (active && changes.empty()) return {};
+    const bool reboots = talos::effect_of(changes) == talos::ConfigEffect::Reboot;
+    if (!reboots) {
+      // Said explicitly: what Talos itself would reboot for must not be a surprise.
+      client.apply(config.text, {talos::ApplyMode::NoReboot, false, 1min});
+      return {"", "apply"};
+    }
+    if (wish_.control_plane && !quorum_gate(world, wish_.node).allowed)
+      return {until_quorum, "wait"};
+    const std::string before = boot_id(client);
+    client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
+    return {std::string(until_reboot) + before, "apply and reboot"};
+  }
+
+  Progress probe_applied(World& world, const talos::Sight& sight) const {
+    if (sight.door == talos::Door::Maintenance) {
+      const Duration since = world.survey.waiting_since(address() + " in maintenance mode");
+      const bool taken = sight.status && sight.status->stage != talos::Stage::Maintenance;
+      if (!taken && since > settling) return Ready{};  // it never got it: read and decide anew
+      return NotYet{"the node to take its configuration", 1s};
+    }
+    const talos::Progress secure = talos::until_secure(sight);
+    if (secure.done) return Ready{};
+    return NotYet{secure.waiting_for, 1s};
+  }
+
+  Progress probe_reboot(World& world, const std::string& where, const talos::Sight& sight,
+                        const std::string& before) const {
+    const talos::Progress running = talos::until_running(sight);
+    if (!running.done) return NotYet{running.waiting_for, 2s};
+    talos::Client client = world.talos(where);
+    if (boot_id(client) == before) return NotYet{"the node to reboot", 1s};
+    if (wish_.control_plane) {
+      const talos::Progress etcd = talos::until_etcd(sight);
+      if (!etcd.done) return NotYet{etcd.waiting_for, 2s};
+    }
+    return Ready{};
+  }
+
+  Wish wish_;
+  std::string wanted_;
+};
+
+/// The configuration of a node that is going away: it is reset, so that nothing of the cluster is
+/// left on its disk and it leaves in order.
+class LeftoverMachine final : public Thing {
+ public:
+  LeftoverMachine(About about, std::string where, std::string node, bool control_plane, bool stays)
+      : Thing(std::move(about)),
+        where_(std::move(where)),
+        node_(std::move(node)),
+        control_plane_(control_plane),
+        stays_(stays) {}
+
+  std::optional<Live> read(World& world) const override {
+    if (where_.empty()) return std::nullopt;
+    const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
+    // Whoever else answers there is not ours any more.
+    if (sight.door != talos::Door::Ours) return std::nullopt;
+    if (sight.status && (sight.status->stage == talos::Stage::Resetting ||
+                         sight.status->stage == talos::Stage::ShuttingDown))
+      return Live{where_, {{"stage", to_string(sight.status->stage)}}, {}};
+    return Live{where_, {{"stage", "ours"}}, {{"address", where_}}};
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return {};
+    Change change;
+    change.action = Action::Destroy;
+    change.effect = Effect::DataLoss;
+    change.reason = "no node of the spec wants it";
+    if (control_plane_) {
+      change.refusal = fmt::format("{} is a control plane, and etcd counts on it", node_);
+      change.hint = fmt::format(
+          "put {} back into the spec; control planes are taken away by `rocca scale`", node_);
+    }
+    return change;
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    return live ? destroy(world, *live) : Receipt{};
+  }
+
+  Receipt destroy(World& world, const Live&) const override {
+    const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
+    if (sight.door != talos::Door::Ours) return {};
+    const bool going = sight.status && (sight.status->stage == talos::Stage::Resetting ||
+                                        sight.status->stage == talos::Stage::ShuttingDown);
+    if (!going) {
+      talos::ResetOptions options;
+      // A machine that stays comes back in maintenance mode; with the whole cluster going, leaving
+      // etcd in order is neither possible nor needed.
+      options.graceful = !stays_;
+      options.reboot = stays_;
+      if (stays_) options.partitions = {"STATE", "EPHEMERAL"};
+      world.talos(where_).reset(options);
+    }
+    return {"reset", "reset"};
+  }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    if (receipt.token.empty()) return Ready{};
+    const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
+    if (sight.door != talos::Door::Ours) return Ready{};
+    // A reset that hangs must not keep the VM alive: it is proved and destroyed all the same.
+    if (world.survey.waiting_since(address() + " reset") > 5min) return Ready{};
+    return NotYet{fmt::format("{} to be reset (now {})", node_,
+                              sight.status ? to_string(sight.status->stage) : "unknown"),
+                  2s};
+  }
+
+  std::vector<Lane> lanes(const Change*) const override {
+    return {{"talos/" + node_, 1, Lane::Hold::Call}};
+  }
+  Duration patience(const Change&) const override { return 10min; }
+
+ protected:
+  Fields wishes() const override { return {}; }
+
+ private:
+  std::string where_, node_;
+  bool control_plane_;
+  bool stays_;  // it was there before us
+};
+
+}  // namespace
+
+std::string machine_address(const std::string& node) {
+  return "machine/" + node;
+}
+
+Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
+  const spec::Spec& spec = cluster.spec;
+  MachineKind::Wish wish;
+  wish.node = node.name;
+  wish.control_plane = node.control_plane();
+  wish.existing = node.existing.has_value();
+  wish.uuid = cluster.uuid_of(node.name);
+  if (node.existing) {
+    const auto locked = cluster.lock.nodes.find(node.name);
+    wish.uuid_known = locked != cluster.lock.nodes.end() && locked->second.uuid.has_value();
+    if (node.existing->uuid) {
+      wish.uuid = **node.existing->uuid;
+      wish.uuid_known = true;
+    }
+  }
+  wish.talos = *spec.talos.version;
+  wish.schematic = cluster.images.at(node.name).id;
+  wish.boot_timeout = spec.timeouts.boot;
+  wish.bootstrap_timeout = spec.timeouts.bootstrap;
+  std::vector<std::string> needs;
+  if (node.machine) needs.push_back(vm_address(node.name));
+  // Where only DHCP knows the endpoint, every configuration waits for the first control plane.
+  const auto planes = spec.control_planes();
+  const bool endpoint_from_dhcp =
+      *spec.network.addressing == spec::Addressing::Dhcp && !spec.kubernetes.endpoint;
+  if (endpoint_from_dhcp && planes.front()->name != node.name && planes.front()->machine &&
+      !planes.front()->address)
+    needs.push_back(machine_address(planes.front()->name));
+  if (const state::Item* item = ground.item(machine_address(node.name)))
+    wish.applied = item->settled ? item->applied : "";
+  // What is wanted, as far as it is known before anything runs: the spec's own words.
+  talos::Surroundings around = cluster.around;
+  around.schematic = wish.schematic;
+  if (around.first_address.empty()) around.first_address = "10.255.255.255";
+  if (node.existing && around.install_disk.empty()) around.install_disk = "/dev/sda";
+  const std::string wanted =
+      digest(talos::render_config(talos::config_input(spec, node, around)).text.reveal());
+  return std::make_shared<MachineKind>(Thing::About{machine_address(node.name), std::move(needs),
+                                                    to_string(spec.position(node.where))},
+                                       std::move(wish), wanted);
+}
+
+Made leftover_machine(const Cluster&, const Leftover& leftover) {
+  const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
+  return std::make_shared<LeftoverMachine>(Thing::About{leftover.address, leftover.needs, ""},
+                                           fact(leftover.facts, "address"), node,
+                                           fact(leftover.facts, "role") == "controlplane",
+                                           fact(leftover.facts, "whole cluster") == "yes");
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,144 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/kinds.hpp"
+#include "resources/quorum.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* healthy = "healthy";
+
+/// A node that does its work: etcd's member for a control plane, a running machine for a worker.
+class MemberKind final : public Thing {
+ public:
+  struct Wish {
+    std::string node, host_name;
+    bool control_plane = false;
+    Duration timeout{};
+  };
+  MemberKind(About about, Wish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
+
+  std::optional<Live> read(World& world) const override {
+    if (!world.known(machine_address(wish_.node))) return std::nullopt;
+    const std::string problem = trouble(world);
+    return Live{wish_.host_name,
+                {{"health", problem.empty() ? healthy : problem}},
+                {{"node", wish_.node},
+                 {"name", wish_.host_name},
+                 {"role", wish_.control_plane ? "controlplane" : "worker"}}};
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return create("the machine has no configuration yet");
+    const std::string& health = live->fields.at("health");
+    if (health == healthy) return {};
+    Change change;
+    change.action = Action::Update;
+    change.effect = Effect::Live;
+    change.reason = "waits for " + health;
+    return change;
+  }
+
+  Receipt apply(World&, const Change&, const std::optional<Live>&) const override {
+    return {"healthy", "wait"};
+  }
+
+  Progress probe(World& world, const Receipt&) const override {
+    const std::string problem = trouble(world);
+    if (problem.empty()) return Ready{};
+    return NotYet{problem, 1s};
+  }
+
+  Receipt destroy(World&, const Live&) const override { return {}; }
+  std::vector<Lane> lanes(const Change*) const override {
+    return {{"talos/" + wish_.node, 1, Lane::Hold::Call}};
+  }
+  Duration patience(const Change&) const override { return wish_.timeout; }
+  bool goes_with(const std::string& needed) const override {
+    return needed == machine_address(wish_.node);
+  }
+
+ protected:
+  Fields wishes() const override { return {{"node", wish_.node}}; }
+
+ private:
+  /// What it waits for; empty: it is as it should be.
+  std::string trouble(World& world) const {
+    const std::string where = address_of(world, wish_.node);
+    if (where.empty()) return "its address";
+    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+    if (sight.door == talos::Door::Foreign) return "a machine of this cluster at " + where;
+    if (!wish_.control_plane) {
+      const talos::Progress running = talos::until_running(sight);
+      return running.done ? "" : running.waiting_for;
+    }
+    const talos::Progress etcd = talos::until_etcd(sight);
+    if (!etcd.done) return etcd.waiting_for;
+    talos::Client client = world.talos(where);
+    client.set_deadline(5s);
+    try {
+      for (const talos::EtcdMember& member : client.etcd_members())
+        if (member.hostname == wish_.host_name)
+          return member.learner ? "etcd to make it a voting member" : "";
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      return fmt::format("etcd to have a leader ({})", error.message());
+    }
+    return "etcd to take it as a member";
+  }
+
+  Wish wish_;
+};
+
+/// Something that is only remembered: when what it stood on is gone, it is forgotten.
+class Memory final : public Thing {
+ public:
+  explicit Memory(About about) : Thing(std::move(about)) {}
+  std::optional<Live> read(World&) const override { return std::nullopt; }
+  Change diff(const std::optional<Live>&) const override { return {}; }
+  Receipt apply(World&, const Change&, const std::optional<Live>&) const override { return {}; }
+  Progress probe(World&, const Receipt&) const override { return Ready{}; }
+  Receipt destroy(World&, const Live&) const override { return {}; }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  Duration patience(const Change&) const override { return 1min; }
+
+ protected:
+  Fields wishes() const override { return {}; }
+};
+
+}  // namespace
+
+std::string member_address(const std::string& node) {
+  return "member/" + node;
+}
+
+Made make_member(const Cluster& cluster, const spec::Node& node) {
+  MemberKind::Wish wish;
+  wish.node = node.name;
+  wish.host_name = node.host_name;
+  wish.control_plane = node.control_plane();
+  wish.timeout = cluster.spec.timeouts.boot + cluster.spec.timeouts.bootstrap;
+  return std::make_shared<MemberKind>(
+      Thing::About{member_address(node.name),
+                   {machine_address(node.name), bootstrap_address(cluster.name())},
+                   to_string(cluster.spec.position(node.where))},
+      std::move(wish));
+}
+
+Made leftover_member(const Cluster& cluster, const Leftover& leftover) {
+  return leftover_memory(cluster, leftover);
+}
+
+Made leftover_memory(const Cluster&, const Leftover& leftover) {
+  return std::make_shared<Memory>(Thing::About{leftover.address, leftover.needs, ""});
+}
+
+}  // namespace rocca::resources

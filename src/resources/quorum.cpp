@@ -1,0 +1,76 @@
+#include "resources/quorum.hpp"
+
+#include "base/error.hpp"
+#include "resources/kinds.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+using namespace std::chrono_literals;
+
+std::string address_of(const World& world, const std::string& node) {
+  if (const std::string seen = fact(world.known(machine_address(node)), "address"); !seen.empty())
+    return seen;
+  const spec::Node* wanted = world.cluster.spec.find_node(node);
+  if (wanted != nullptr && wanted->address) return to_string(**wanted->address);
+  return fact(world.known(vm_address(node)), "address");
+}
+
+EtcdView etcd_view(World& world) {
+  EtcdView view;
+  std::vector<std::pair<const spec::Node*, std::string>> healthy;
+  for (const spec::Node* node : world.cluster.spec.control_planes()) {
+    const std::string address = address_of(world, node->name);
+    const talos::Sight sight =
+        address.empty() ? talos::Sight{}
+                        : talos::look(world.transport, world.access(address), world.stop);
+    if (sight.door != talos::Door::Ours)
+      view.silent.push_back(node->name);
+    else if (talos::until_etcd(sight).done)
+      healthy.emplace_back(node, address);
+  }
+  for (const auto& [node, address] : healthy) {
+    talos::Client client = world.talos(address);
+    client.set_deadline(5s);  // without a leader the list hangs
+    std::vector<talos::EtcdMember> members;
+    try {
+      members = client.etcd_members();
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      continue;
+    }
+    view.asked = node->name;
+    for (const talos::EtcdMember& member : members) {
+      const auto whose = std::find_if(healthy.begin(), healthy.end(), [&](const auto& each) {
+        return each.first->host_name == member.hostname;
+      });
+      const auto named = world.cluster.spec.control_planes();
+      const auto ours = std::find_if(named.begin(), named.end(), [&](const spec::Node* each) {
+        return each->host_name == member.hostname;
+      });
+      view.members.push_back({ours == named.end() ? member.hostname : (*ours)->name,
+                              !member.learner, whose != healthy.end()});
+    }
+    break;
+  }
+  return view;
+}
+
+engine::Verdict quorum_gate(World& world, const std::string& node) {
+  const EtcdView view = etcd_view(world);
+  if (view.asked.empty()) {
+    const auto planes = world.cluster.spec.control_planes();
+    if (planes.size() == 1) return {true, ""};
+    const bool bootstrapped = world.known(bootstrap_address(world.cluster.name())).has_value();
+    if (!bootstrapped) return {true, ""};
+    return {false, fmt::format("etcd does not answer on any control plane: {} must not go away now",
+                               node)};
+  }
+  return engine::may_disturb(view.members, node, {});
+}
+
+}  // namespace rocca::resources

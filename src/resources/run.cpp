@@ -1,0 +1,370 @@
+#include "resources/run.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/choose.hpp"
+#include "resources/diagnosis.hpp"
+#include "resources/run_impl.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration lock_for = 2min;  // and renewed while we live
+
+/// Every step that may not run, in one message: nothing is touched until all of them may.
+void refuse_if_any(const engine::Plan& plan) {
+  std::vector<std::string> reasons;
+  std::string hint;
+  for (const engine::Planned& step : plan.steps) {
+    if (step.change.refusal.empty()) continue;
+    reasons.push_back(fmt::format("{}: {}", step.address, step.change.refusal));
+    if (hint.empty()) hint = step.change.hint;
+  }
+  if (reasons.empty()) return;
+  Error error{Fault::Refused, join(reasons, "\n")};
+  if (!hint.empty()) error.hint(hint);
+  throw error;
+}
+
+void fail_if_blind(const engine::Plan& plan) {
+  if (plan.failed.empty()) return;
+  const auto& [address, text] = *plan.failed.begin();
+  const auto found = plan.errors.find(address);
+  Error error = found == plan.errors.end() ? Error(Fault::Unreachable, text) : found->second;
+  error.during("reading " + address);
+  throw error;
+}
+
+}  // namespace
+
+void RunWorlds::with(const std::string&, std::stop_token stop,
+                     const std::function<void(World&)>& body) {
+  World world{cluster_,     survey_,      known_,         doors_.transport,
+              doors_.files, doors_.clock, doors_.entropy, std::move(stop)};
+  body(world);
+}
+
+void RunWorlds::learn(const std::string& address, const std::optional<Fields>& facts) {
+  known_.learn(address, facts);
+}
+
+// ---- one look at the world
+
+void Run::Impl::call(const std::string& name, const std::function<void()>& body) {
+  std::exception_ptr escaped;
+  bool over = false;
+  doors.runner.start(name, [&] {
+    try {
+      body();
+    } catch (...) {
+      escaped = std::current_exception();
+    }
+  });
+  while (!over)
+    for (const std::string& ended : doors.runner.wait_until({})) over = over || ended == name;
+  if (escaped) std::rethrow_exception(escaped);
+}
+
+void Run::Impl::with_world(Look& look, const std::function<void(World&)>& body) {
+  RunWorlds worlds{cluster, look.survey, look.known, doors};
+  call("survey", [&] { worlds.with("", stop, body); });
+}
+
+void Run::Impl::load(Look& look) {
+  call("state", [&] {
+    if (auto state = doors.store.load()) {
+      look.prior = std::move(*state);
+      look.remembered = true;
+    }
+  });
+  if (!look.remembered) {
+    look.prior.cluster = cluster.name();
+    look.prior.cluster_id = cluster.id();
+    return;
+  }
+  if (look.prior.cluster_id != cluster.id())
+    throw Error(Fault::Refused,
+                fmt::format("{} is of another cluster: its id is not the one of these secrets",
+                            doors.store.describe()))
+        .hint(
+            "did the secrets bundle change? A cluster keeps its bundle for ever; a copied folder "
+            "needs a state of its own");
+}
+
+void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked>& marked) {
+  // A VM that carries a node's mark has that node's place, whatever was lost.
+  for (const Marked& vm : marked) {
+    const spec::Node* node = cluster.spec.find_node(vm.node);
+    if (node == nullptr || !node->machine) continue;
+    spec::LockedNode& chosen = cluster.lock.nodes[vm.node];
+    if (!chosen.vmid) chosen.vmid = vm.row.vmid;
+    if (chosen.host.empty()) chosen.host = vm.row.node;
+  }
+  Choices choices;
+  for (const proxmox::VmRow& row : look.survey.rows(world.proxmox()))
+    choices.taken.insert(row.vmid);
+  const bool open = std::any_of(
+      cluster.spec.nodes.begin(), cluster.spec.nodes.end(), [&](const spec::Node& node) {
+        const auto chosen = cluster.lock.nodes.find(node.name);
+        return node.machine && (chosen == cluster.lock.nodes.end() || chosen->second.host.empty());
+      });
+  if (open)
+    for (const proxmox::NodeInfo& host : world.proxmox().nodes())
+      if (!host.online) choices.offline_hosts.insert(host.name);
+  cluster.lock = choose(cluster.spec, cluster.lock, choices);
+}
+
+std::unique_ptr<Look> Run::Impl::look_up() {
+  auto look = std::make_unique<Look>(doors.clock);
+  load(*look);
+  std::vector<Marked> marked;
+  Ground ground{look->prior, {}};
+  if (cluster.proxmox)
+    with_world(*look, [&](World& world) {
+      proxmox::Client& client = world.proxmox();
+      look->survey.refresh(client);
+      Survey::Scan scan{cluster.name()};
+      // Those at our nodes' ids are asked when their turn comes. Without a state nobody knows where
+      // ours are: then all are asked.
+      scan.everywhere = !look->remembered;
+      marked = look->survey.marked(client, scan);
+      choose_places(*look, world, marked);
+      const std::string& host = *cluster.spec.proxmox->hosts.front();
+      for (const proxmox::StorageInfo& storage : look->survey.storages(client, host))
+        if (storage.shared) ground.shared_storages.insert(storage.name);
+    });
+  look->desired = expand(cluster, ground, marked);
+  look->graph = engine::build(look->desired, look->prior);
+  RunWorlds worlds{cluster, look->survey, look->known, doors};
+  engine::recall(look->prior, worlds);
+  look->observed =
+      engine::observe(look->desired, look->graph, worlds, doors.runner, options.parallelism, stop);
+  engine::PlanOptions how{options.policy, targets(look->desired)};
+  how.policy.protect = how.policy.protect || *cluster.spec.protect;
+  look->plan =
+      engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  return look;
+}
+
+std::unique_ptr<Look> Run::Impl::look_down() {
+  auto look = std::make_unique<Look>(doors.clock);
+  load(*look);
+  std::vector<Marked> marked;
+  if (cluster.proxmox)
+    with_world(*look, [&](World& world) {
+      look->survey.refresh(world.proxmox());
+      Survey::Scan scan{cluster.name()};
+      scan.everywhere = true;
+      marked = look->survey.marked(world.proxmox(), scan);
+    });
+  const Ground ground{look->prior, {}};
+  look->desired =
+      expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
+  look->graph = engine::build(look->desired, look->prior);
+  RunWorlds worlds{cluster, look->survey, look->known, doors};
+  engine::recall(look->prior, worlds);
+  look->observed =
+      engine::observe(look->desired, look->graph, worlds, doors.runner, options.parallelism, stop);
+  engine::PlanOptions how;
+  // Whoever asked for `down` asked for this; only protect may say no.
+  how.policy.allowed = {engine::Effect::Live,    engine::Effect::Service,
+                        engine::Effect::Reboot,  engine::Effect::PowerCycle,
+                        engine::Effect::Replace, engine::Effect::DataLoss};
+  how.policy.protect = *cluster.spec.protect;
+  how.targets = targets(look->desired);
+  look->plan =
+      engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  return look;
+}
+
+Look& Run::Impl::seen() {
+  if (!up) up = look_up();
+  return *up;
+}
+
+std::vector<std::string> Run::Impl::targets(const engine::Desired& desired) const {
+  std::vector<std::string> all;
+  for (const std::string& target : options.targets) {
+    if (desired.wanted.contains(target) || desired.leftover.contains(target)) {
+      all.push_back(target);
+      continue;
+    }
+    // A node's name means all that is this node.
+    bool found = false;
+    for (const engine::Resources* things : {&desired.wanted, &desired.leftover})
+      for (const auto& [address, thing] : *things)
+        if (address.substr(address.find('/') + 1) == target) {
+          all.push_back(address);
+          found = true;
+        }
+    if (!found) all.push_back(target);  // the plan says that there is no such thing
+  }
+  return all;
+}
+
+// ---- carrying it out
+
+std::unique_ptr<state::Lock> Run::Impl::take_lock() {
+  state::Holder holder;
+  holder.id = to_string(Uuid::v4(doors.entropy));
+  holder.who = options.who;
+  holder.doing = options.doing;
+  holder.since = doors.clock.now();
+  holder.until = holder.since + lock_for;
+  std::unique_ptr<state::Lock> lock;
+  call("lock", [&] { lock = doors.store.lock(holder, options.force_lock); });
+  return lock;
+}
+
+void Run::Impl::write_lock(const spec::Lock& lock) {
+  if (lock == written) return;
+  if (options.locked) spec::require_unchanged(written, lock);
+  call("rocca.lock", [&] { spec::write_lock(doors.files, cluster.spec.folder, lock); });
+  written = lock;
+}
+
+/// What must last before the first act: the places that were chosen, and who this state is.
+void Run::Impl::store_first(Look& look) {
+  write_lock(cluster.lock);
+  if (look.remembered) return;
+  look.prior.lineage = to_string(Uuid::v4(doors.entropy));
+  call("state", [&] { doors.store.replace(look.prior); });
+  look.remembered = true;
+}
+
+engine::Report Run::Impl::carry_out(Look& look, state::Lock& lock, const engine::EventSink& events,
+                                    const engine::EffectPolicy& policy) {
+  RunWorlds worlds{cluster, look.survey, look.known, doors};
+  engine::ExecuteOptions how;
+  how.parallelism = options.parallelism;
+  how.policy = policy;
+  how.keep_lock = [&lock] { lock.renew(); };
+  return engine::execute(look.plan, look.desired, look.graph, look.prior, doors.store, worlds,
+                         doors.runner, events, how, stop);
+}
+
+/// A node that never answered: what Proxmox shows of it is worth more than "timeout".
+void Run::Impl::explain(Look& look, engine::Report& report) {
+  if (report.interrupted) return;
+  for (auto& [address, result] : report.steps) {
+    if (!result.error || result.error->fault() != Fault::Timeout) continue;
+    const std::string kind = engine::kind_of(address);
+    if (kind != "machine" && kind != "member") continue;
+    const std::string node = address.substr(address.find('/') + 1);
+    with_world(look, [&, &result = result](World& world) {
+      const Symptoms symptoms = examine(world, node);
+      result.error->hint(render(symptoms, diagnose(symptoms)));
+    });
+  }
+}
+
+Run::Run(Cluster cluster, Doors doors, RunOptions options, std::stop_token stop)
+    : impl_(
+          std::make_unique<Impl>(std::move(cluster), doors, std::move(options), std::move(stop))) {}
+Run::~Run() = default;
+
+const engine::Plan& Run::plan() {
+  return impl_->seen().plan;
+}
+
+const engine::Plan& Run::plan_down() {
+  if (!impl_->down) impl_->down = impl_->look_down();
+  return impl_->down->plan;
+}
+
+const graph::Graph& Run::graph() {
+  return impl_->seen().graph;
+}
+
+engine::Report Run::up(const engine::EventSink& events) {
+  Impl& impl = *impl_;
+  const std::string shown = impl.up ? impl.up->plan.bound_to : "";
+  const auto lock = impl.take_lock();
+  impl.up = impl.look_up();
+  if (!shown.empty() && impl.up->plan.bound_to != shown)
+    throw Error(Fault::Refused, "the world has changed since the plan was made")
+        .hint("look at a new `rocca plan`");
+  fail_if_blind(impl.up->plan);
+  refuse_if_any(impl.up->plan);
+  impl.store_first(*impl.up);
+  engine::EffectPolicy policy = impl.options.policy;
+  policy.protect = policy.protect || *impl.cluster.spec.protect;
+  engine::Report report = impl.carry_out(*impl.up, *lock, events, policy);
+  impl.explain(*impl.up, report);
+  // What was found out on the way comes out the same the next time.
+  spec::Lock learned = impl.cluster.lock;
+  for (const auto& [address, item] : impl.up->prior.items) {
+    if (engine::kind_of(address) == "image" && item.settled) {
+      spec::LockedArtifact& artifact = learned.images[fact(item.facts, "file")];
+      if (!artifact.size) artifact.size = parse_uint(fact(item.facts, "size"));
+    }
+    if (engine::kind_of(address) != "machine") continue;
+    const spec::Node* node = impl.cluster.spec.find_node(fact(item.facts, "node"));
+    if (node == nullptr || !node->existing) continue;
+    if (const auto uuid = Uuid::parse(fact(item.facts, "uuid")))
+      learned.nodes[node->name].uuid = *uuid;
+  }
+  if (!impl.options.locked) impl.write_lock(learned);
+  return report;
+}
+
+engine::Report Run::down(const engine::EventSink& events) {
+  Impl& impl = *impl_;
+  if (*impl.cluster.spec.protect)
+    throw Error(Fault::Refused, fmt::format("{} has protect: true", impl.cluster.name()))
+        .hint("take `protect` out of the spec first");
+  const std::string shown = impl.down ? impl.down->plan.bound_to : "";
+  const auto lock = impl.take_lock();
+  impl.down = impl.look_down();
+  Look& look = *impl.down;
+  if (!shown.empty() && look.plan.bound_to != shown)
+    throw Error(Fault::Refused, "the world has changed since the plan was made")
+        .hint("look at it again, and confirm again");
+  fail_if_blind(look.plan);
+  refuse_if_any(look.plan);
+  if (!look.remembered) impl.store_first(look);
+  engine::EffectPolicy policy;
+  policy.allowed.insert(
+      {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
+  engine::Report report = impl.carry_out(look, *lock, events, policy);
+  if (!report.ok() || !impl.options.targets.empty()) return report;
+  // The proof: another look, at every VM there is.
+  std::vector<Marked> left;
+  if (impl.cluster.proxmox) {
+    Look after{impl.doors.clock};
+    impl.with_world(after, [&](World& world) {
+      after.survey.refresh(world.proxmox());
+      Survey::Scan scan{impl.cluster.name()};
+      scan.everywhere = true;
+      left = after.survey.marked(world.proxmox(), scan);
+    });
+  }
+  for (const Marked& vm : left) {
+    engine::StepResult result;
+    result.end = engine::StepResult::End::Failed;
+    result.action = engine::Action::Destroy;
+    result.error = Error(Fault::Conflict, vm.shown.where + " still carries our mark")
+                       .hint("run `rocca down` again");
+    report.steps[vm_address(vm.node)] = result;
+  }
+  if (left.empty()) impl.call("state", [&] { impl.doors.store.clear(); });
+  return report;
+}
+
+const state::State& Run::prior() {
+  return impl_->seen().prior;
+}
+
+const spec::Lock& Run::lock() {
+  impl_->seen();
+  return impl_->cluster.lock;
+}
+
+}  // namespace rocca::resources

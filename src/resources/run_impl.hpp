@@ -1,0 +1,84 @@
+#pragma once
+
+#include "engine/execute.hpp"
+#include "engine/plan.hpp"
+#include "resources/expand.hpp"
+#include "resources/run.hpp"
+#include "resources/survey.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rocca::resources {
+
+/// Gives each call of a step its World.
+class RunWorlds final : public engine::Worlds {
+ public:
+  RunWorlds(const Cluster& cluster, Survey& survey, Known& known, const Doors& doors)
+      : cluster_(cluster), survey_(survey), known_(known), doors_(doors) {}
+
+  void with(const std::string& address, std::stop_token stop,
+            const std::function<void(World&)>& body) override;
+  void learn(const std::string& address, const std::optional<Fields>& facts) override;
+
+ private:
+  const Cluster& cluster_;
+  Survey& survey_;
+  Known& known_;
+  const Doors& doors_;
+};
+
+/// The world as one look found it, and what follows from it.
+struct Look {
+  explicit Look(const Clock& clock) : survey(clock) {}
+
+  state::State prior;
+  bool remembered = false;  // the store had a state
+  Survey survey;
+  Known known;
+  engine::Desired desired;
+  graph::Graph graph;
+  engine::Observed observed;
+  engine::Plan plan;
+};
+
+struct Run::Impl {
+  Impl(Cluster its_cluster, Doors its_doors, RunOptions its_options, std::stop_token its_stop)
+      : cluster(std::move(its_cluster)),
+        doors(its_doors),
+        options(std::move(its_options)),
+        stop(std::move(its_stop)),
+        written(cluster.lock) {}
+
+  Cluster cluster;
+  Doors doors;
+  RunOptions options;
+  std::stop_token stop;
+  spec::Lock written;  // as the file has it
+  std::unique_ptr<Look> up;
+  std::unique_ptr<Look> down;
+
+  /// Runs `body` as a call of the runner: only there may the doors be used.
+  void call(const std::string& name, const std::function<void()>& body);
+  void with_world(Look& look, const std::function<void(World&)>& body);
+
+  std::unique_ptr<Look> look_up();
+  std::unique_ptr<Look> look_down();
+  Look& seen();
+  std::unique_ptr<state::Lock> take_lock();
+  void load(Look& look);
+  void store_first(Look& look);
+  void write_lock(const spec::Lock& lock);
+  void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
+  std::vector<std::string> targets(const engine::Desired& desired) const;
+  void explain(Look& look, engine::Report& report);
+  engine::Report carry_out(Look& look, state::Lock& lock, const engine::EventSink& events,
+                           const engine::EffectPolicy& policy);
+};
+
+}  // namespace rocca::resources

@@ -1,0 +1,168 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/quorum.hpp"
+#include "resources/run_impl.hpp"
+#include "secrets/bundle.hpp"
+#include "secrets/x509.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a call that may fail gives; nothing where it does.
+template <class Body>
+auto attempt(Body&& body) -> std::optional<decltype(body())> {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    return std::nullopt;
+  }
+}
+
+void ask_etcd(World& world, const std::string& where, NodeStatus& status) {
+  talos::Client client = world.talos(where);
+  client.set_deadline(5s);
+  const auto etcd = attempt([&] { return client.etcd_status(); });
+  if (!etcd) return;
+  if (etcd->learner)
+    status.etcd = "learner";
+  else if (etcd->leader == 0)
+    status.etcd = "no leader";
+  else
+    status.etcd = etcd->leader == etcd->member_id ? "leader" : "member";
+  if (!etcd->errors.empty() && status.problem.empty()) status.problem = etcd->errors.front();
+}
+
+bool has_address(World& world, const std::string& where, const std::string& address) {
+  talos::Client client = world.talos(where);
+  const auto all = attempt([&] { return client.addresses(); });
+  return all && std::any_of(all->begin(), all->end(), [&](const talos::Address& each) {
+           return to_string(each.address.address()) == address;
+         });
+}
+
+NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip) {
+  NodeStatus status;
+  status.name = node.name;
+  status.role = to_string(*node.role);
+  status.address = address_of(world, node.name);
+  const auto vm = world.known(vm_address(node.name));
+  if (node.existing)
+    status.machine = "existing " + fact(world.known(machine_address(node.name)), "uuid");
+  else if (vm)
+    status.machine = fmt::format("VM {} on {}", fact(vm, "vmid"), fact(vm, "host"));
+  if (vm)
+    if (const auto vmid = parse_uint(fact(vm, "vmid")))
+      if (const auto row = world.survey.find(world.proxmox(), static_cast<proxmox::Vmid>(*vmid)))
+        status.power = row->status;
+  if (!node.existing && !vm) {
+    status.problem = "there is no VM";
+    return status;
+  }
+  if (status.address.empty()) {
+    status.problem = "its address is not known";
+    return status;
+  }
+  const talos::Sight sight = talos::look(world.transport, world.access(status.address), world.stop);
+  switch (sight.door) {
+    case talos::Door::Closed:
+      status.stage = "no answer";
+      status.problem = sight.told;
+      return status;
+    case talos::Door::Foreign:
+      status.stage = "foreign";
+      status.problem = "a machine of another cluster answers at its address";
+      return status;
+    case talos::Door::Maintenance:
+      status.stage = "maintenance";
+      status.problem = "it has no configuration";
+      return status;
+    case talos::Door::Ours:
+      break;
+  }
+  status.stage = sight.status ? to_string(sight.status->stage) : "unknown";
+  if (const auto version = attempt([&] { return world.talos(status.address).version(); }))
+    status.talos = version->tag;
+  const talos::Progress running = talos::until_running(sight);
+  if (!running.done) status.problem = running.waiting_for;
+  if (node.control_plane()) {
+    const talos::Progress etcd = talos::until_etcd(sight);
+    if (etcd.done)
+      ask_etcd(world, status.address, status);
+    else if (status.problem.empty())
+      status.problem = etcd.waiting_for;
+    if (!vip.empty()) status.has_vip = has_address(world, status.address, vip);
+  }
+  status.healthy = status.problem.empty();
+  return status;
+}
+
+std::string describe_etcd(const std::vector<NodeStatus>& nodes, bool bootstrapped) {
+  std::size_t planes = 0, members = 0, leaders = 0;
+  for (const NodeStatus& node : nodes) {
+    if (node.role != "controlplane") continue;
+    ++planes;
+    members += node.etcd == "leader" || node.etcd == "member";
+    leaders += node.etcd == "leader";
+  }
+  if (members == 0 && !bootstrapped) return "not bootstrapped";
+  if (members < engine::quorum_of(planes) || leaders == 0)
+    return fmt::format("quorum is lost: {} of {} {}", members, planes,
+                       members == 1 ? "answers" : "answer");
+  return fmt::format("{}, {}", plural(members, "member"),
+                     members == planes ? "healthy" : fmt::format("{} missing", planes - members));
+}
+
+}  // namespace
+
+ClusterStatus Run::status() {
+  Impl& impl = *impl_;
+  Look& look = impl.seen();
+  ClusterStatus status;
+  status.cluster = impl.cluster.name();
+  const auto& endpoint = impl.cluster.spec.kubernetes.endpoint;
+  if (endpoint && endpoint->vip) status.vip = to_string(*endpoint->vip->address);
+  status.nodes.resize(impl.cluster.spec.nodes.size());
+  // Each node by itself and all at once: one that does not answer keeps nobody waiting.
+  RunWorlds worlds{impl.cluster, look.survey, look.known, impl.doors};
+  std::size_t open = status.nodes.size();
+  std::exception_ptr escaped;
+  std::mutex mutex;
+  for (std::size_t i = 0; i < status.nodes.size(); ++i) {
+    const spec::Node& node = impl.cluster.spec.nodes[i];
+    impl.doors.runner.start("status/" + node.name, [&, i] {
+      try {
+        worlds.with(node.name, impl.stop, [&](World& world) {
+          status.nodes[i] = look_at(world, impl.cluster.spec.nodes[i], status.vip);
+        });
+      } catch (...) {
+        const std::lock_guard lock{mutex};
+        escaped = std::current_exception();
+      }
+    });
+  }
+  while (open > 0) open -= impl.doors.runner.wait_until({}).size();
+  if (escaped) std::rethrow_exception(escaped);
+  for (const NodeStatus& node : status.nodes)
+    if (node.has_vip) status.vip_owner = node.name;
+  status.etcd = describe_etcd(status.nodes, look.prior.bootstrapped.has_value());
+  for (const secrets::BundleItem& item : secrets::describe(impl.cluster.bundle()))
+    if (item.expires) status.certificates.push_back({item.name, *item.expires});
+  impl.call("holder", [&] { status.held_by = impl.doors.store.holder(); });
+  const auto backup = look.prior.notes.find("backup/last");
+  if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
+  status.healthy = std::all_of(status.nodes.begin(), status.nodes.end(),
+                               [](const NodeStatus& node) { return node.healthy; }) &&
+                   (status.vip.empty() || !status.vip_owner.empty());
+  return status;
+}
+
+}  // namespace rocca::resources

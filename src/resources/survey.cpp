@@ -1,0 +1,212 @@
+#include "resources/survey.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Every step asks after its task about once a second; a list this young serves them all.
+constexpr Duration list_is_young = 400ms;
+
+std::string volume_key(const std::string& host, const std::string& storage,
+                       const std::string& content) {
+  return host + " " + storage + " " + content;
+}
+
+}  // namespace
+
+engine::Shown shown_of(const proxmox::VmRow& row, const proxmox::VmConfig& config) {
+  proxmox::VmRow named = row;
+  // The list's names lag; the configuration's do not.
+  if (const std::string* name = config.find("name")) named.name = *name;
+  return {describe(named), config.uuid(), config.smbios("family").value_or(""),
+          config.smbios("sku").value_or("")};
+}
+
+bool has_our_tags(const proxmox::VmRow& row, const std::string& cluster) {
+  const auto has = [&](std::string_view tag) {
+    return std::any_of(row.tags.begin(), row.tags.end(),
+                       [&](const std::string& each) { return equal_ignoring_case(each, tag); });
+  };
+  return has(engine::ownership_family) && has(cluster);
+}
+
+std::string describe(const proxmox::VmRow& row) {
+  return fmt::format("{} {}{} on {}", row.is_container ? "container" : "VM", row.vmid,
+                     row.name.empty() ? "" : fmt::format(" '{}'", row.name), row.node);
+}
+
+std::vector<proxmox::VmRow> Survey::rows(proxmox::Client& client) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (rows_) {
+      std::vector<proxmox::VmRow> all;
+      for (const auto& [vmid, row] : *rows_) all.push_back(row);
+      return all;
+    }
+  }
+  refresh(client);
+  return rows(client);
+}
+
+void Survey::refresh(proxmox::Client& client) {
+  std::map<proxmox::Vmid, proxmox::VmRow> fresh;
+  for (proxmox::VmRow& row : client.vms()) fresh.emplace(row.vmid, std::move(row));
+  const std::lock_guard lock{mutex_};
+  rows_ = std::move(fresh);
+}
+
+std::optional<proxmox::VmRow> Survey::find(proxmox::Client& client, proxmox::Vmid vmid) {
+  for (proxmox::VmRow& row : rows(client))
+    if (row.vmid == vmid) return std::move(row);
+  return std::nullopt;
+}
+
+void Survey::note(const proxmox::VmRow& row) {
+  const std::lock_guard lock{mutex_};
+  if (rows_) (*rows_)[row.vmid] = row;
+  configs_.erase(row.vmid);
+}
+
+void Survey::gone(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  if (rows_) rows_->erase(vmid);
+  configs_.erase(vmid);
+}
+
+std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const std::string& host,
+                                                proxmox::Vmid vmid) {
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = configs_.find(vmid);
+    if (found != configs_.end() && found->second.first == host) return found->second.second;
+  }
+  auto config = client.find_config(host, vmid, /*current=*/true);
+  if (config) {
+    const std::lock_guard lock{mutex_};
+    configs_[vmid] = {host, *config};
+  }
+  return config;
+}
+
+void Survey::forget(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  configs_.erase(vmid);
+}
+
+std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
+  const auto& [cluster, vmids, everywhere] = scan;
+  std::vector<Marked> found;
+  for (const proxmox::VmRow& row : rows(client)) {
+    if (row.is_container) continue;
+    if (!everywhere && !vmids.contains(row.vmid) && !has_our_tags(row, cluster)) continue;
+    const auto config = within(fmt::format("looking for our mark on {}", describe(row)),
+                               [&] { return this->config(client, row.node, row.vmid); });
+    if (!config) continue;
+    engine::Shown shown = shown_of(row, *config);
+    const auto slash = shown.sku.find('/');
+    if (shown.family != engine::ownership_family || slash == std::string::npos) continue;
+    if (shown.sku.substr(0, slash) != cluster) continue;
+    std::string node = shown.sku.substr(slash + 1);
+    found.push_back({row, std::move(shown), cluster, std::move(node)});
+  }
+  return found;
+}
+
+std::vector<proxmox::StorageInfo> Survey::storages(proxmox::Client& client,
+                                                   const std::string& host) {
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = storages_.find(host);
+    if (found != storages_.end()) return found->second;
+  }
+  auto storages = client.storages(host);
+  const std::lock_guard lock{mutex_};
+  return storages_[host] = std::move(storages);
+}
+
+std::vector<proxmox::Volume> Survey::volumes(proxmox::Client& client, const std::string& host,
+                                             const std::string& storage,
+                                             const std::string& content) {
+  const std::string key = volume_key(host, storage, content);
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = volumes_.find(key);
+    if (found != volumes_.end()) return found->second;
+  }
+  auto volumes = client.volumes(host, storage, content);
+  const std::lock_guard lock{mutex_};
+  return volumes_[key] = std::move(volumes);
+}
+
+void Survey::forget_volumes(const std::string& host, const std::string& storage) {
+  const std::lock_guard lock{mutex_};
+  std::erase_if(volumes_, [&](const auto& entry) {
+    return entry.first.starts_with(volume_key(host, storage, ""));
+  });
+}
+
+Duration Survey::waiting_since(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  const Tick now = clock_.tick();
+  return now - waits_.emplace(name, now).first->second;
+}
+
+void Survey::wait_anew(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  waits_.erase(name);
+}
+
+std::optional<proxmox::Task> Survey::ask_alone(proxmox::Client& client, const proxmox::Upid& upid) {
+  auto task = client.find_task(upid);
+  // Proxmox forgets tasks in the end. What became of it is then seen in the world itself.
+  return task ? *task : proxmox::Task{upid, false, "OK"};
+}
+
+std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox::Upid& upid) {
+  {
+    const std::lock_guard lock{mutex_};
+    TaskList& list = tasks_[upid.node];
+    const auto found = list.tasks.find(upid.text);
+    // What has ended does not begin again.
+    if (found != list.tasks.end() && !found->second.running) return found->second;
+    const bool young = list.ever && clock_.tick() - list.read < list_is_young;
+    if (young && found != list.tasks.end()) return found->second;
+    if (list.under_way) return std::nullopt;
+    list.under_way = true;
+  }
+  struct Done {
+    Survey& survey;
+    const std::string& host;
+    ~Done() {
+      const std::lock_guard lock{survey.mutex_};
+      survey.tasks_[host].under_way = false;
+    }
+  } done{*this, upid.node};
+  proxmox::TaskFilter filter;
+  // A receipt of an earlier run is older than this one; its task is asked for alone then.
+  filter.since = since_ - 10min;
+  const Tick asked = clock_.tick();
+  const auto rows = client.tasks(upid.node, filter);
+  {
+    const std::lock_guard lock{mutex_};
+    TaskList& list = tasks_[upid.node];
+    list.read = asked;
+    list.ever = true;
+    for (const proxmox::TaskRow& row : rows)
+      list.tasks[row.upid.text] = {row.upid, row.running(), row.running() ? "" : row.status};
+    const auto found = list.tasks.find(upid.text);
+    if (found != list.tasks.end()) return found->second;
+  }
+  return ask_alone(client, upid);
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "engine/guards.hpp"
+#include "proxmox/client.hpp"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rocca::resources {
+
+/// A VM that carries a mark of ours, wherever it is and whatever it is called.
+struct Marked {
+  proxmox::VmRow row;
+  engine::Shown shown;
+  std::string cluster, node;  // what its mark says
+};
+
+/// What a VM shows of its identity.
+engine::Shown shown_of(const proxmox::VmRow& row, const proxmox::VmConfig& config);
+/// Decoration that says where to look closer; it proves nothing.
+bool has_our_tags(const proxmox::VmRow& row, const std::string& cluster);
+/// "VM 104 'db-1' on atlas".
+std::string describe(const proxmox::VmRow& row);
+
+/// What all steps of a run look at together: many things are seen with one request. Values are kept
+/// until somebody acts on what they are about. Safe from many threads; no lock is held while a
+/// request is in flight.
+class Survey {
+ public:
+  explicit Survey(const Clock& clock) : clock_(clock), since_(clock.now()) {}
+
+  // ---- VMs
+
+  /// All VMs and containers of the Proxmox cluster, as the list was last read.
+  std::vector<proxmox::VmRow> rows(proxmox::Client& client);
+  void refresh(proxmox::Client& client);
+  std::optional<proxmox::VmRow> find(proxmox::Client& client, proxmox::Vmid vmid);
+  /// An act of ours made it, moved it or changed its power; the list itself lags by ten seconds.
+  void note(const proxmox::VmRow& row);
+  void gone(proxmox::Vmid vmid);
+
+  /// The configuration in force (not what waits for a restart), read once until `forget`.
+  std::optional<proxmox::VmConfig> config(proxmox::Client& client, const std::string& host,
+                                          proxmox::Vmid vmid);
+  void forget(proxmox::Vmid vmid);
+
+  /// Every VM with a mark of this cluster: among those with our tags and those at these ids, or
+  /// among all there are, which costs a request for each.
+  struct Scan {
+    std::string cluster;
+    std::set<proxmox::Vmid> vmids = {};
+    bool everywhere = false;
+  };
+  std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
+
+  // ---- storages
+
+  std::vector<proxmox::StorageInfo> storages(proxmox::Client& client, const std::string& host);
+  std::vector<proxmox::Volume> volumes(proxmox::Client& client, const std::string& host,
+                                       const std::string& storage, const std::string& content);
+  void forget_volumes(const std::string& host, const std::string& storage);
+
+  // ---- tasks
+
+  /// How a task stands, from a list of its host's tasks that all share. Nothing: not known at this
+  /// moment, ask again shortly.
+  std::optional<proxmox::Task> task(proxmox::Client& client, const proxmox::Upid& upid);
+
+  /// How long this run has been waiting for something: since it first asked by this name.
+  Duration waiting_since(const std::string& name);
+  void wait_anew(const std::string& name);
+
+ private:
+  struct TaskList {
+    std::map<std::string, proxmox::Task> tasks;  // by UPID
+    Tick read{};
+    bool under_way = false;
+    bool ever = false;
+  };
+  std::optional<proxmox::Task> ask_alone(proxmox::Client& client, const proxmox::Upid& upid);
+
+  const Clock& clock_;
+  Instant since_;
+  std::mutex mutex_;
+  std::optional<std::map<proxmox::Vmid, proxmox::VmRow>> rows_;
+  std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
+  std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
+  std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
+  std::map<std::string, TaskList> tasks_;                        // by host
+  std::map<std::string, Tick> waits_;
+};
+
+}  // namespace rocca::resources

@@ -1,0 +1,85 @@
+#include "base/error.hpp"
+#include "net/transport.hpp"
+#include "resources/kinds.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// That the Kubernetes API answers at the shared address, with a certificate of this cluster.
+class VipKind final : public Thing {
+ public:
+  VipKind(About about, std::string host, Duration timeout)
+      : Thing(std::move(about)), host_(std::move(host)), timeout_(timeout) {}
+
+  std::optional<Live> read(World& world) const override {
+    if (!world.known(needs().front())) return std::nullopt;
+    const std::string problem = trouble(world);
+    return Live{host_, {{"answers", problem.empty() ? "yes" : problem}}, {{"address", host_}}};
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return create("there is no cluster behind it yet");
+    if (live->fields.at("answers") == "yes") return {};
+    Change change;
+    change.action = Action::Update;
+    change.effect = Effect::Live;
+    change.reason = live->fields.at("answers");
+    return change;
+  }
+
+  Receipt apply(World&, const Change&, const std::optional<Live>&) const override {
+    return {"answers", "wait"};
+  }
+  Progress probe(World& world, const Receipt&) const override {
+    const std::string problem = trouble(world);
+    if (problem.empty()) return Ready{};
+    return NotYet{fmt::format("the Kubernetes API at {} ({})", host_, problem), 1s};
+  }
+  Receipt destroy(World&, const Live&) const override { return {}; }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  Duration patience(const Change&) const override { return timeout_; }
+
+ protected:
+  Fields wishes() const override { return {{"address", host_}}; }
+
+ private:
+  std::string trouble(World& world) const {
+    net::Request request;
+    request.url = fmt::format("https://{}:6443/version",
+                              host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]");
+    request.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
+    request.timeout = 5s;
+    try {
+      // Whatever it answers, it did so as this cluster's API.
+      const net::Answer answer = net::fetch(world.transport, request, world.stop);
+      if (answer.head.status < 500) return "";
+      return fmt::format("status {}", answer.head.status);
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      return error.message();
+    }
+  }
+
+  std::string host_;
+  Duration timeout_;
+};
+
+}  // namespace
+
+std::string vip_address(const std::string& cluster) {
+  return "vip/" + cluster;
+}
+
+Made make_vip(const Cluster& cluster) {
+  const auto& vip = cluster.spec.kubernetes.endpoint->vip;
+  return std::make_shared<VipKind>(
+      Thing::About{vip_address(cluster.name()), {bootstrap_address(cluster.name())}, ""},
+      to_string(*vip->address), cluster.spec.timeouts.bootstrap);
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,542 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "proxmox/property_string.hpp"
+#include "resources/kinds.hpp"
+#include "resources/quorum.hpp"
+#include "resources/survey.hpp"
+#include "resources/vm_find.hpp"
+#include "resources/vm_remove.hpp"
+#include "resources/vm_wish.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Receipts that are no tasks.
+constexpr const char* look_again = "look";
+constexpr const char* wait_for_lock = "lock";
+constexpr const char* wait_for_quorum = "quorum";
+
+constexpr const char* in_the_making = "making";  // fields that are no options of Proxmox
+constexpr const char* without_mark = "mark";
+constexpr const char* refused = "refused";
+constexpr const char* hint_of = "hint";
+
+std::string id_of(const proxmox::VmRow& row) {
+  return fmt::format("{} on {}", row.vmid, row.node);
+}
+
+Fields facts_of(const engine::Identity& identity, const proxmox::VmRow& row,
+                const proxmox::VmConfig& config, bool control_plane, const std::string& address) {
+  Fields facts{{"vmid", std::to_string(row.vmid)},
+               {"host", row.node},
+               {"uuid", to_string(identity.uuid)},
+               {"node", identity.node},
+               {"role", control_plane ? "controlplane" : "worker"}};
+  if (const std::string* name = config.find("name")) facts["name"] = *name;
+  if (const std::string* nic = config.find("net0"))
+    facts["mac"] = proxmox::PropertyString::parse("net0", *nic).value_or("macaddr", "");
+  if (!address.empty()) facts["address"] = address;
+  return facts;
+}
+
+/// A node's VM: one that proves to be ours, as the spec says it, running.
+class VmKind final : public Thing {
+ public:
+  VmKind(About about, VmWish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
+
+  std::optional<Live> read(World& world) const override {
+    const VmSight sight = find_vm(world, search());
+    if (!sight.refusal.empty())
+      return Live{"", {{refused, sight.refusal}, {hint_of, sight.hint}}, {}};
+    if (sight.in_the_making)
+      return Live{id_of(*sight.in_the_making), {{in_the_making, sight.lock}}, {}};
+    if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{without_mark, "missing"}}, {}};
+    if (!sight.found) return std::nullopt;
+    const auto& [row, config] = *sight.found;
+    Live live{id_of(row), seen_fields(wish_, config, runs(world, row)),
+              facts_of(wish_.identity, row, config, wish_.control_plane, wish_.address)};
+    if (const std::string lock = config.value_or("lock", ""); !lock.empty())
+      live.facts["lock"] = lock;
+    return live;
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live)
+      return create(fmt::format("no VM carries the mark {}",
+                                engine::ownership_mark(wish_.identity.cluster, wish_.node)));
+    if (const std::string why = fact(live->fields, refused); !why.empty())
+      return refuse(why, fact(live->fields, hint_of));
+    if (live->fields.contains(in_the_making)) {
+      Change change =
+          create(fmt::format("VM {} has the lock `{}`", live->id, live->fields.at(in_the_making)));
+      change.action = Action::Update;
+      return change;
+    }
+    if (live->fields.contains(without_mark)) {
+      Change change = create("a clone of ours that has not got its mark yet");
+      change.action = Action::Update;
+      return change;
+    }
+    return difference(live->fields);
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    world.survey.forget(wish_.create.vmid);
+    if (!live) world.survey.refresh(world.proxmox());
+    const VmSight sight = find_vm(world, search());
+    if (!sight.refusal.empty()) throw Error(Fault::Conflict, sight.refusal).hint(sight.hint);
+    if (sight.in_the_making) return follow_making(world, *sight.in_the_making, sight.lock);
+    if (sight.unmarked) return give_mark(world, *sight.unmarked);
+    if (!sight.found) return start_making(world);
+    const auto& [row, config] = *sight.found;
+    if (const std::string lock = config.value_or("lock", ""); !lock.empty()) return {wait_for_lock};
+    return start_changing(world, row, config);
+  }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    if (receipt.token == wait_for_quorum) {
+      const engine::Verdict verdict = quorum_gate(world, wish_.node);
+      if (verdict.allowed) return Ready{};
+      return NotYet{verdict.reason, 5s};
+    }
+    if (receipt.token == wait_for_lock) {
+      world.survey.forget(wish_.create.vmid);
+      const VmSight sight = find_vm(world, search());
+      const std::string lock = sight.found ? sight.found->config.value_or("lock", "") : "";
+      if (lock.empty()) return Ready{};
+      return NotYet{
+          fmt::format("the lock `{}` of {} to be released", lock, describe(sight.found->row)), 5s};
+    }
+    const auto upid = proxmox::Upid::parse(receipt.token);
+    if (!upid) return probe_unknown(world);
+    return probe_task(world, *upid, receipt);
+  }
+
+  /// A create reserves its id before it answers: what became of a lost one is in the list.
+  Progress probe_unknown(World& world) const override {
+    world.survey.refresh(world.proxmox());
+    world.survey.forget(wish_.create.vmid);
+    return Ready{};
+  }
+
+  Fields claims() const override {
+    Fields claims{{"vmid", std::to_string(wish_.create.vmid)}};
+    if (!wish_.address.empty()) claims["address"] = wish_.address;
+    return claims;
+  }
+
+  Receipt destroy(World& world, const Live&) const override {
+    world.survey.forget(wish_.create.vmid);
+    const VmSight sight = find_vm(world, search());
+    if (!sight.refusal.empty()) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
+    return sight.found ? remove_vm(world, sight.found->row) : Receipt{};
+  }
+
+  std::vector<Lane> lanes(const Change* change) const override {
+    std::vector<Lane> lanes{host_lane(wish_.host)};
+    if (change == nullptr) return lanes;
+    lanes.push_back({fmt::format("vmid/{}", wish_.create.vmid), 1, Lane::Hold::Act});
+    if (change->action == Action::Create)
+      lanes.push_back({fmt::format("import/{}@{}", wish_.disks.front().storage, wish_.host),
+                       proxmox::Lanes::imports_per_storage, Lane::Hold::Act});
+    if (wish_.control_plane && change->effect >= Effect::Reboot && runs_now(*change))
+      lanes.push_back({"disturb", 1, Lane::Hold::Act});
+    return lanes;
+  }
+
+  Duration patience(const Change& change) const override {
+    return change.action == Action::Create ? 30min : 15min;
+  }
+
+ protected:
+  Fields wishes() const override {
+    Fields all = wished_fields(wish_);
+    all["uuid"] = to_string(wish_.identity.uuid);
+    all["vmid"] = std::to_string(wish_.create.vmid);
+    return all;
+  }
+
+ private:
+  VmSearch search() const { return {wish_.identity, wish_.create.vmid, wish_.create.name, false}; }
+
+  /// One that is off already disturbs nobody, and must not wait for who waits for it.
+  static bool runs_now(const Change& change) {
+    return std::none_of(change.fields.begin(), change.fields.end(),
+                        [](const FieldChange& field) { return field.field == "power"; });
+  }
+
+  static bool runs(World& world, const proxmox::VmRow& row) {
+    if (row.status != "unknown") return row.status == "running";
+    // A VM that is seconds old has no statistics yet.
+    const auto status = world.proxmox().find_status(row.node, row.vmid);
+    proxmox::VmRow known = row;
+    known.status = status ? status->status : "stopped";
+    return known.status == "running";
+  }
+
+  Change difference(const Fields& seen) const {
+    Change change;
+    const Fields wished = wished_fields(wish_);
+    for (const auto& [name, value] : wished) {
+      const auto found = seen.find(name);
+      const std::string before = found == seen.end() ? "" : found->second;
+      if (before == value) continue;
+      if (name.ends_with(".storage") && !before.empty()) {
+        change.refusal = fmt::format("{} is on storage {}, and the spec says {}",
+                                     name.substr(0, name.find('.')), before, value);
+        change.hint = "move the disk in Proxmox, or change `storage` in the spec";
+      }
+      // A new disk shows itself as a whole.
+      if (before.empty() && (name.ends_with(".size") || name.ends_with(".storage"))) continue;
+      change.fields.push_back({name, before, value, effect_of(name, value, before)});
+    }
+    for (const auto& [name, value] : seen)
+      if (!wished.contains(name) && proxmox::is_drive(name))
+        change.fields.push_back({name, value, "", Effect::DataLoss});
+    conclude(change);
+    only_removal(change);
+    if (change.action == Action::Replace && wish_.control_plane && change.refusal.empty()) {
+      change.refusal = fmt::format("{} would have to be made anew ({}), and it is a control plane",
+                                   wish_.node, change.reason);
+      change.hint = "control planes are replaced one at a time by `rocca replace`";
+    }
+    return change;
+  }
+
+  /// Taking a data disk away costs its data, but not the VM.
+  static void only_removal(Change& change) {
+    if (change.action != Action::Replace) return;
+    const bool rebuilds =
+        std::any_of(change.fields.begin(), change.fields.end(), [](const FieldChange& field) {
+          return field.effect == Effect::Replace ||
+                 (field.effect == Effect::DataLoss && field.field.ends_with(".size"));
+        });
+    if (!rebuilds) change.action = Action::Update;
+  }
+
+  Receipt start_making(World& world) const {
+    if (!wish_.from_template.empty()) return start_cloning(world);
+    proxmox::Client& client = world.proxmox();
+    proxmox::VmCreate create = wish_.create;
+    // With rights on a pool only, tags cannot be set before the VM is in it.
+    if (!create.pool.empty()) create.tags.clear();
+    const auto answer = client.start_create(wish_.host, create);
+    if (const auto* taken = std::get_if<proxmox::VmidTaken>(&answer)) {
+      world.survey.refresh(client);
+      const VmSight sight = find_vm(world, search());
+      if (sight.found || sight.in_the_making) return {look_again};
+      throw Error(Fault::Conflict, sight.refusal.empty() ? taken->text : sight.refusal)
+          .hint(sight.hint.empty() ? "somebody takes that id this moment: run `rocca up` again"
+                                   : sight.hint);
+    }
+    note(world, wish_.host, "stopped");
+    return {std::get<proxmox::Upid>(answer).text, "create"};
+  }
+
+  Receipt start_cloning(World& world) const {
+    proxmox::Client& client = world.proxmox();
+    for (const proxmox::VmRow& row : world.survey.rows(client)) {
+      if (!row.is_template || row.name != wish_.from_template) continue;
+      proxmox::Clone clone;
+      clone.source = row.vmid;
+      clone.target = wish_.create.vmid;
+      clone.name = wish_.create.name;
+      clone.description = wish_.create.description;
+      clone.pool = wish_.create.pool;
+      clone.storage = wish_.disks.front().storage;
+      clone.node = row.node == wish_.host ? "" : wish_.host;
+      const proxmox::Upid upid = client.start_clone(row.node, clone);
+      note(world, wish_.host, "stopped");
+      return {upid.text, "clone"};
+    }
+    throw Error(Fault::NotFound, fmt::format("there is no template '{}'", wish_.from_template))
+        .hint(
+            "talos.boot.template names a VM that Proxmox calls a template; import one, or use "
+            "`boot: import`");
+  }
+
+  /// A clone has the template's hardware and a new UUID: now it becomes ours.
+  Receipt give_mark(World& world, const VmSight::Found& clone) const {
+    proxmox::VmUpdate update;
+    update.digest = clone.config.digest;
+    for (auto& [key, value] : wish_.create.parameters())
+      if (key != "vmid" && key != "pool" && !proxmox::is_drive(key)) update.set[key] = value;
+    if (!wish_.cloud_init_slot.empty() && clone.config.find(wish_.cloud_init_slot) == nullptr)
+      update.set[wish_.cloud_init_slot] = wish_.create.drives.at(wish_.cloud_init_slot).print();
+    for (const DiskWish& disk : wish_.disks) {
+      const std::vector<std::string> slots{disk.slot};
+      const proxmox::VmUpdate part = update_of(wish_, clone.config, slots);
+      update.set.insert(part.set.begin(), part.set.end());
+    }
+    const auto upid = world.proxmox().start_update(clone.row.node, clone.row.vmid, update);
+    world.survey.forget(clone.row.vmid);
+    return {upid ? upid->text : ""};
+  }
+
+  Receipt follow_making(World& world, const proxmox::VmRow& row, const std::string& lock) const {
+    proxmox::TaskFilter filter;
+    filter.only_active = true;
+    for (const proxmox::TaskRow& task : world.proxmox().tasks(row.node, filter))
+      if (task.upid.id == std::to_string(row.vmid) || task.upid.type == "qmclone")
+        return {task.upid.text};
+    // The task may have ended between the two looks.
+    world.survey.forget(row.vmid);
+    const auto config = world.survey.config(world.proxmox(), row.node, row.vmid);
+    if (!config || config->value_or("lock", "") != lock) return {look_again};
+    throw Error(Fault::Conflict,
+                fmt::format("VM {} has the lock `{}`, and no task works on it", id_of(row), lock))
+        .hint(fmt::format("the host went down while it was made: `qm unlock {}` and `qm destroy "
+                          "{}` on {} (only root may)",
+                          row.vmid, row.vmid, row.node));
+  }
+
+  Receipt start_changing(World& world, const proxmox::VmRow& row,
+                         const proxmox::VmConfig& config) const {
+    const bool running = runs(world, row);
+    const Change change = difference(seen_fields(wish_, config, running));
+    std::vector<std::string> cold, hot, sizes;
+    bool power = false;
+    for (const FieldChange& field : change.fields) {
+      if (field.field == "power")
+        power = true;
+      else if (field.field.ends_with(".size"))
+        sizes.push_back(field.field.substr(0, field.field.find('.')));
+      else if (field.effect == Effect::PowerCycle)
+        cold.push_back(field.field);
+      else if (!field.field.ends_with(".storage"))
+        hot.push_back(field.field);
+    }
+    proxmox::Client& client = world.proxmox();
+    // While it is off every option applies at once, so nothing is left pending.
+    if (!cold.empty() && running) {
+      if (wish_.control_plane && !quorum_gate(world, wish_.node).allowed) return {wait_for_quorum};
+      return halt_vm(world, row);
+    }
+    if (!cold.empty() || !hot.empty()) {
+      cold.insert(cold.end(), hot.begin(), hot.end());
+      world.survey.forget(row.vmid);
+      const auto upid = client.start_update(row.node, row.vmid, update_of(wish_, config, cold));
+      return {upid ? upid->text : "", "configure"};
+    }
+    for (const DiskWish& disk : wish_.disks)
+      if (std::find(sizes.begin(), sizes.end(), disk.slot) != sizes.end()) {
+        world.survey.forget(row.vmid);
+        return {client.start_resize(row.node, row.vmid, disk.slot, disk.size).text, "resize"};
+      }
+    if (power) return {client.start_vm(row.node, row.vmid).text, "start"};
+    return {};
+  }
+
+  Progress probe_task(World& world, const proxmox::Upid& upid, const Receipt& receipt) const {
+    const auto task = world.survey.task(world.proxmox(), upid);
+    const std::string waiting = fmt::format("Proxmox task {} on {}", upid.type, upid.node);
+    if (!task) return NotYet{waiting, 250ms};
+    if (task->running) return NotYet{waiting, 1s};
+    world.survey.forget(wish_.create.vmid);
+    if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
+        upid.type == "qmreboot") {
+      const Progress progress = probe_removal(world, receipt, "taking down " + address());
+      world.survey.refresh(world.proxmox());
+      return progress;
+    }
+    const auto failure = task->failure();
+    if (upid.type == "qmstart" || upid.type == "hastart") return probe_start(world, upid, failure);
+    if (failure) {
+      if (upid.type == "qmcreate" || upid.type == "qmclone")
+        world.survey.gone(wish_.create.vmid);  // Proxmox cleans up after itself
+      throw failure->error(doing(upid.type));
+    }
+    return Ready{};
+  }
+
+  Progress probe_start(World& world, const proxmox::Upid& upid,
+                       const std::optional<proxmox::Failure>& failure) const {
+    if (failure && failure->reason != proxmox::Reason::AlreadyRunning)
+      throw failure->error("starting " + address());
+    if (upid.type == "hastart") {  // it only says what HA should do
+      const auto row = world.survey.find(world.proxmox(), wish_.create.vmid);
+      const auto status = row ? world.proxmox().find_status(row->node, row->vmid) : std::nullopt;
+      if (!status || status->status != "running") return NotYet{"HA to start the VM", 2s};
+    }
+    note(world, upid.node, "running");
+    return Ready{};
+  }
+
+  std::string doing(const std::string& type) const {
+    if (type == "qmcreate") return "making " + address();
+    if (type == "qmclone") return "cloning " + address();
+    if (type == "resize") return "enlarging a disk of " + address();
+    return "changing " + address();
+  }
+
+  /// The cluster's list lags behind by ten seconds; what we did ourselves we know.
+  void note(World& world, const std::string& host, const char* status) const {
+    proxmox::VmRow row;
+    row.vmid = wish_.create.vmid;
+    row.node = host;
+    row.name = wish_.create.name;
+    row.status = status;
+    row.tags = wish_.create.tags;
+    world.survey.note(row);
+  }
+
+  VmWish wish_;
+};
+
+/// A VM of ours that no node of the spec wants any more.
+class LeftoverVm final : public Thing {
+ public:
+  LeftoverVm(About about, engine::Identity identity, std::optional<proxmox::Vmid> vmid,
+             std::string host, bool control_plane, bool whole_cluster)
+      : Thing(std::move(about)),
+        identity_(std::move(identity)),
+        vmid_(vmid),
+        host_(std::move(host)),
+        control_plane_(control_plane),
+        whole_cluster_(whole_cluster) {}
+
+  std::optional<Live> read(World& world) const override {
+    const VmSight sight = find_vm(world, search());
+    if (sight.in_the_making)
+      return Live{id_of(*sight.in_the_making), {{in_the_making, sight.lock}}, {}};
+    // Something else at its id is not ours, and ours is gone; but two that both prove it are said.
+    if (!sight.found) {
+      if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{without_mark, "missing"}}, {}};
+      if (!sight.doubtful) return std::nullopt;
+      return Live{"", {{refused, sight.refusal}, {hint_of, sight.hint}}, {}};
+    }
+    const auto& [row, config] = *sight.found;
+    return Live{id_of(row),
+                {{"vm", row.name}, {"power", plan_halt(world, row).text()}},
+                facts_of(identity_, row, config, control_plane_, "")};
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return {};
+    Change change;
+    change.action = Action::Destroy;
+    change.effect = Effect::DataLoss;
+    change.reason = whole_cluster_ ? "the cluster goes down" : "no node of the spec wants it";
+    // Each act on the way is another one: only what repeats itself makes no progress.
+    for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
+    if (const std::string why = fact(live->fields, refused); !why.empty()) {
+      change.refusal = why;
+      change.hint = fact(live->fields, hint_of);
+    } else if (control_plane_ && !whole_cluster_) {
+      change.refusal = fmt::format("{} is a control plane, and etcd counts on it", identity_.node);
+      change.hint =
+          fmt::format("put {} back into the spec; control planes are taken away by `rocca scale`",
+                      identity_.node);
+    }
+    return change;
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    return live ? destroy(world, *live) : Receipt{};
+  }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    const Progress progress = probe_removal(world, receipt, "taking down " + address());
+    if (std::holds_alternative<Ready>(progress)) {
+      if (vmid_) world.survey.forget(*vmid_);
+      world.survey.refresh(world.proxmox());
+    }
+    return progress;
+  }
+
+  Receipt destroy(World& world, const Live&) const override {
+    world.survey.refresh(world.proxmox());
+    if (vmid_) world.survey.forget(*vmid_);
+    VmSight sight = find_vm(world, search());
+    if (sight.doubtful) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
+    if (sight.in_the_making) {
+      proxmox::TaskFilter filter;
+      filter.only_active = true;
+      // Whose it is shows only when it is made: then it is proved and taken away.
+      for (const proxmox::TaskRow& task : world.proxmox().tasks(sight.in_the_making->node, filter))
+        if (task.upid.id == std::to_string(sight.in_the_making->vmid) ||
+            task.upid.type == "qmclone")
+          return {task.upid.text};
+      return {look_again};
+    }
+    if (sight.unmarked) {
+      // A clone that was killed before it got its mark: marked first, then proved, then removed.
+      proxmox::Smbios smbios;
+      smbios.uuid = identity_.uuid;
+      smbios.family = engine::ownership_family;
+      smbios.sku = engine::ownership_mark(identity_.cluster, identity_.node);
+      proxmox::VmUpdate update;
+      update.set["smbios1"] = smbios.print();
+      update.digest = sight.unmarked->config.digest;
+      const auto upid =
+          world.proxmox().start_update(sight.unmarked->row.node, sight.unmarked->row.vmid, update);
+      return {upid ? upid->text : std::string(look_again), "mark"};
+    }
+    if (!sight.found) return {};
+    // Fresh proof, this moment: the list of a minute ago is not enough to destroy by.
+    world.survey.forget(sight.found->row.vmid);
+    sight = find_vm(world, search());
+    if (!sight.found) return {};
+    return remove_vm(world, sight.found->row);
+  }
+
+  std::vector<Lane> lanes(const Change* change) const override {
+    std::vector<Lane> lanes;
+    if (!host_.empty()) lanes.push_back(host_lane(host_));
+    if (change != nullptr && vmid_)
+      lanes.push_back({fmt::format("vmid/{}", *vmid_), 1, Lane::Hold::Act});
+    return lanes;
+  }
+  Duration patience(const Change&) const override { return 15min; }
+
+ protected:
+  Fields wishes() const override { return {{"uuid", to_string(identity_.uuid)}}; }
+
+ private:
+  VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }
+
+  engine::Identity identity_;
+  std::optional<proxmox::Vmid> vmid_;
+  std::string host_;
+  bool control_plane_;
+  bool whole_cluster_;
+};
+
+}  // namespace
+
+std::string vm_address(const std::string& node) {
+  return "vm/" + node;
+}
+
+Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
+  VmWish wish = vm_wish(cluster, ground, node);
+  std::vector<std::string> needs;
+  if (*cluster.spec.talos.boot != spec::Boot::Template) {
+    const std::string& storage = *cluster.spec.proxmox->image_storage;
+    const bool shared = ground.shared_storages.contains(storage);
+    needs.push_back(image_address(storage, shared ? "" : wish.host, image_file(cluster, node)));
+  }
+  return std::make_shared<VmKind>(Thing::About{vm_address(node.name), std::move(needs),
+                                               to_string(cluster.spec.position(node.where))},
+                                  std::move(wish));
+}
+
+Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
+  const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
+  std::optional<proxmox::Vmid> vmid;
+  if (const auto number = parse_uint(fact(leftover.facts, "vmid")))
+    vmid = static_cast<proxmox::Vmid>(*number);
+  return std::make_shared<LeftoverVm>(Thing::About{leftover.address, leftover.needs, ""},
+                                      cluster.identity_of(node), vmid, fact(leftover.facts, "host"),
+                                      fact(leftover.facts, "role") == "controlplane",
+                                      fact(leftover.facts, "whole cluster") == "yes");
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,136 @@
+#include "resources/vm_find.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/survey.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace rocca::resources {
+
+namespace {
+
+/// Which VMs must be asked who they are. Those at the ids of our other nodes are asked by those.
+std::vector<proxmox::VmRow> candidates(World& world, const VmSearch& search) {
+  std::set<std::uint64_t> of_others;
+  for (const auto& [node, chosen] : world.cluster.lock.nodes)
+    if (chosen.vmid && node != search.identity.node) of_others.insert(*chosen.vmid);
+  std::vector<proxmox::VmRow> rows;
+  for (const proxmox::VmRow& row : world.survey.rows(world.proxmox())) {
+    const bool at_its_id = search.vmid && row.vmid == *search.vmid;
+    const bool by_name = !search.name.empty() && row.name == search.name;
+    const bool by_tags =
+        has_our_tags(row, search.identity.cluster) && !of_others.contains(row.vmid);
+    if (at_its_id || by_name || by_tags || (search.everywhere && !row.is_container))
+      rows.push_back(row);
+  }
+  return rows;
+}
+
+bool being_made(const std::string& lock) {
+  return lock == "create" || lock == "clone" || lock == "destroyed";
+}
+
+/// The description of a clone is the one thing of ours that the clone call itself can set.
+bool is_our_clone(const proxmox::VmConfig& config, const engine::Identity& identity) {
+  const std::string* notes = config.find("description");
+  return notes != nullptr && notes->find(to_string(identity.uuid)) != std::string::npos;
+}
+
+std::string taken_text(const proxmox::VmRow& row, const VmSearch& search) {
+  if (search.vmid && row.vmid == *search.vmid)
+    return fmt::format("VM id {} of {} is taken by {}, which is not ours", *search.vmid,
+                       search.identity.node, describe(row));
+  if (row.name == search.name)
+    return fmt::format("{} has the name of {} and is not ours", describe(row),
+                       search.identity.node);
+  return fmt::format("{} carries our tags, but neither the UUID nor the mark of {}", describe(row),
+                     engine::ownership_mark(search.identity.cluster, search.identity.node));
+}
+
+}  // namespace
+
+VmSight find_vm(World& world, const VmSearch& search) {
+  VmSight sight;
+  std::vector<VmSight::Found> seen;
+  std::vector<engine::Shown> shown;
+  std::vector<proxmox::VmRow> foreign;
+  for (proxmox::VmRow row : candidates(world, search)) {
+    if (row.is_container) {
+      foreign.push_back(row);
+      continue;
+    }
+    auto config = world.survey.config(world.proxmox(), row.node, row.vmid);
+    if (!config) {
+      // It moved or went since the list was read.
+      world.survey.refresh(world.proxmox());
+      const auto again = world.survey.find(world.proxmox(), row.vmid);
+      if (!again || again->is_container) continue;
+      row = *again;
+      config = world.survey.config(world.proxmox(), row.node, row.vmid);
+      if (!config) continue;
+    }
+    if (const std::string* name = config->find("name")) row.name = *name;
+    const std::string lock = config->value_or("lock", "");
+    const bool at_its_id = search.vmid && row.vmid == *search.vmid;
+    if (at_its_id && being_made(lock) &&
+        engine::prove(shown_of(row, *config), search.identity).ownership !=
+            engine::Ownership::Ours) {
+      world.survey.forget(row.vmid);
+      sight.in_the_making = row;
+      sight.lock = lock;
+      continue;
+    }
+    if (at_its_id && is_our_clone(*config, search.identity) && row.name == search.name &&
+        config->smbios("sku").value_or("").empty()) {
+      sight.unmarked = {row, *config};
+      continue;
+    }
+    shown.push_back(shown_of(row, *config));
+    seen.push_back({row, std::move(*config)});
+  }
+  const engine::Match match = engine::match(shown, search.identity);
+  if (match.index) {
+    sight.found = std::move(seen[*match.index]);
+    return sight;
+  }
+  if (!match.refusal.empty()) {
+    sight.refusal = match.refusal;
+    sight.doubtful = true;
+    sight.hint =
+        "rocca touches only what proves to be its own: remove or change the VM that should not be "
+        "there";
+    return sight;
+  }
+  if (sight.in_the_making || sight.unmarked) return sight;
+  for (const VmSight::Found& each : seen) foreign.push_back(each.row);
+  // Its id counts most: whatever else looks like ours matters only if nothing is made there.
+  std::stable_sort(foreign.begin(), foreign.end(), [&](const auto& a, const auto& b) {
+    return (search.vmid && a.vmid == *search.vmid) > (search.vmid && b.vmid == *search.vmid);
+  });
+  for (const proxmox::VmRow& row : foreign) {
+    const bool looks = (search.vmid && row.vmid == *search.vmid) ||
+                       (!search.name.empty() && row.name == search.name) ||
+                       has_our_tags(row, search.identity.cluster);
+    if (!looks) continue;
+    // A VM of ours of another node shows our tags rightly.
+    const auto config =
+        row.is_container ? std::nullopt : world.survey.config(world.proxmox(), row.node, row.vmid);
+    if (config && config->smbios("family").value_or("") == engine::ownership_family &&
+        config->smbios("sku").value_or("").starts_with(search.identity.cluster + "/") &&
+        !(search.vmid && row.vmid == *search.vmid))
+      continue;
+    sight.refusal = taken_text(row, search);
+    sight.hint = fmt::format(
+        "give {} another `vmid` (nodes.{}.machine.vmid, or remove nodes.{} from rocca.lock), or "
+        "move that one away",
+        search.identity.node, search.identity.node, search.identity.node);
+    break;
+  }
+  return sight;
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "engine/guards.hpp"
+#include "proxmox/types.hpp"
+#include "resources/world.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rocca::resources {
+
+/// What there is of a node's VM.
+struct VmSight {
+  /// The one VM that proved to be this node's, with its configuration.
+  struct Found {
+    proxmox::VmRow row;
+    proxmox::VmConfig config;
+  };
+  std::optional<Found> found;
+  /// Its id is taken by something that Proxmox is making or removing this moment: too early to say
+  /// whose it is.
+  std::optional<proxmox::VmRow> in_the_making;
+  std::string lock;  // of what is in the making
+  /// A clone of ours that has not got its mark yet.
+  std::optional<Found> unmarked;
+  /// Why nothing may be touched or made: what was found instead.
+  std::string refusal;
+  bool doubtful = false;  // what was found shows our proof, or a part of it
+  std::string hint;
+};
+
+struct VmSearch {
+  engine::Identity identity;
+  std::optional<proxmox::Vmid> vmid;  // where it should be
+  std::string name;                   // what it should be called; empty: unknown
+  bool everywhere = false;            // every VM of the data centre is asked for its mark
+};
+
+/// Looks for a node's VM: at its id, by its name and by our tags, on any host. Only UUID and mark
+/// prove it.
+VmSight find_vm(World& world, const VmSearch& search);
+
+}  // namespace rocca::resources

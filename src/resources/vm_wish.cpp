@@ -1,0 +1,335 @@
+#include "resources/vm_wish.hpp"
+
+#include "base/strings.hpp"
+#include "proxmox/property_string.hpp"
+#include "resources/choose.hpp"
+#include "talos/config_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rocca::resources {
+
+namespace {
+
+using proxmox::PropertyString;
+
+// What a VM has where its configuration says nothing (qemu-server's schema).
+const std::map<std::string, std::string> defaults = {
+    {"cores", "1"},      {"sockets", "1"},    {"memory", "512"},   {"scsihw", "lsi"},
+    {"bios", "seabios"}, {"ostype", "other"}, {"cpu", "kvm64"},    {"onboot", "0"},
+    {"agent", "0"},      {"tags", ""},        {"description", ""}, {"name", ""},
+    {"nameserver", ""}};
+
+// What we say of a disk, a card and the agent. Whatever else a user set there is theirs.
+constexpr std::array of_disks = {"cache", "discard", "iothread", "serial", "ssd"};
+constexpr std::array of_nics = {"bridge", "macaddr", "model", "mtu", "tag"};
+constexpr std::array of_agents = {"enabled"};
+
+bool is_data_slot(const std::string& option) {
+  return proxmox::family(option) == "scsi" && option != "scsihw";
+}
+
+/// Does this part of an option's value belong to us?
+bool declared(const std::string& option, const std::string& key) {
+  const auto among = [&](const auto& keys) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  if (is_data_slot(option)) return among(of_disks);
+  if (proxmox::family(option) == "net") return among(of_nics);
+  if (option == "agent") return among(of_agents);
+  return true;
+}
+
+bool has_parts(const std::string& option) {
+  return is_data_slot(option) || proxmox::family(option) == "net" || option == "agent";
+}
+
+/// The declared parts of a value, in one order and spelling.
+std::string declared_parts(const std::string& option, const std::string& text) {
+  const PropertyString properties = PropertyString::parse(option, proxmox::normalise(option, text));
+  std::vector<std::string> parts;
+  for (const PropertyString::Property& property : properties.properties())
+    if (declared(option, property.key)) parts.push_back(property.key + "=" + property.value);
+  std::sort(parts.begin(), parts.end());
+  return join(parts, ",");
+}
+
+/// The found value with our parts as wished and all others as they are.
+std::string with_our_parts(const std::string& option, const std::string& wanted,
+                           const std::string& found) {
+  PropertyString result = PropertyString::parse(option, found);
+  const PropertyString ours = PropertyString::parse(option, wanted);
+  const std::vector<PropertyString::Property> found_parts = result.properties();
+  for (const PropertyString::Property& property : found_parts)
+    if (declared(option, property.key)) result.erase(property.key);
+  for (const PropertyString::Property& property : ours.properties())
+    if (declared(option, property.key)) result.set(property.key, property.value);
+  return result.print();
+}
+
+bool same(const std::string& option, const std::string& wanted, const std::string& found) {
+  if (option == "description") return trim(wanted) == trim(found);
+  if (has_parts(option)) return declared_parts(option, wanted) == declared_parts(option, found);
+  return proxmox::same_meaning(option, wanted, found);
+}
+
+Bytes size_in(const std::string& slot, const std::string& text) {
+  const PropertyString properties = PropertyString::parse(slot, text);
+  return Bytes{proxmox::parse_size(properties.value_or("size", "0")).value_or(0)};
+}
+
+std::string volume_in(const std::string& slot, const std::string& text) {
+  return PropertyString::parse(slot, text).value_or("file", "");
+}
+
+std::string storage_of(const std::string& volume) {
+  const auto colon = volume.find(':');
+  return colon == std::string::npos ? "" : volume.substr(0, colon);
+}
+
+void set_disks(VmWish& wish, const spec::Spec& spec, const spec::Node& node,
+               const std::string& image) {
+  unsigned number = 0;
+  for (const spec::Disk& disk : node.machine->disks) {
+    const bool system = number == 0;
+    DiskWish made;
+    made.slot = fmt::format("scsi{}", number++);
+    made.storage = disk.storage ? **disk.storage : *spec.proxmox->disk_storage;
+    made.size = *disk.size;
+    made.drive.storage = made.storage;
+    if (system && *spec.talos.boot == spec::Boot::Import)
+      made.drive.import_from = image;
+    else
+      made.drive.size = made.size;
+    made.drive.serial = talos::disk_serial(disk);
+    made.drive.iothread = *disk.iothread;
+    made.drive.discard = disk.discard;
+    made.drive.ssd = disk.ssd;
+    made.drive.cache = *disk.cache;
+    wish.create.drives[made.slot] = made.drive;
+    wish.disks.push_back(std::move(made));
+  }
+}
+
+void set_network(VmWish& wish, const spec::Spec& spec, const spec::Node& node) {
+  const spec::Machine& machine = *node.machine;
+  for (std::size_t i = 0; i < machine.nics.size(); ++i) {
+    const spec::Nic& nic = machine.nics[i];
+    proxmox::Nic made;
+    made.mac = nic.mac ? **nic.mac : derive_mac(wish.identity.uuid, i);
+    made.bridge = nic.bridge ? **nic.bridge : *spec.proxmox->bridge;
+    // What the spec says of the cluster's network is about the first link.
+    const auto& vlan = nic.vlan || i > 0 ? nic.vlan : spec.network.vlan;
+    const auto& mtu = nic.mtu || i > 0 ? nic.mtu : spec.network.mtu;
+    if (vlan) made.vlan = static_cast<unsigned>(**vlan);
+    if (mtu) made.mtu = static_cast<unsigned>(**mtu);
+    wish.create.nics.push_back(std::move(made));
+  }
+  if (*spec.network.addressing != spec::Addressing::NoCloud) return;
+  wish.cloud_init_slot = *machine.cloud_init_slot;
+  proxmox::Drive drive;
+  drive.storage = *spec.proxmox->disk_storage;
+  drive.cloud_init = true;
+  wish.create.drives[wish.cloud_init_slot] = drive;
+  if (!node.address || !spec.network.subnet) return;
+  proxmox::IpConfig ip;
+  const std::string address =
+      fmt::format("{}/{}", to_string(**node.address), (*spec.network.subnet)->prefix());
+  const std::string gateway = spec.network.gateway ? to_string(**spec.network.gateway) : "";
+  (node.address->value.is_v4() ? ip.address : ip.address6) = address;
+  (node.address->value.is_v4() ? ip.gateway : ip.gateway6) = gateway;
+  wish.create.ip_configs.push_back(std::move(ip));
+  for (const auto& server : spec.network.nameservers)
+    wish.create.nameservers.push_back(to_string(*server));
+}
+
+}  // namespace
+
+VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
+  static_cast<void>(ground);
+  const spec::Spec& spec = cluster.spec;
+  const spec::Machine& machine = *node.machine;
+  const spec::LockedNode& chosen = cluster.lock.nodes.at(node.name);
+  VmWish wish;
+  wish.node = node.name;
+  wish.control_plane = node.control_plane();
+  wish.host = chosen.host;
+  wish.identity = cluster.identity_of(node.name);
+  if (node.address) wish.address = to_string(**node.address);
+  wish.boot_timeout = spec.timeouts.boot;
+  if (*spec.talos.boot == spec::Boot::Template) wish.from_template = spec.talos.boot_template;
+
+  proxmox::VmCreate& create = wish.create;
+  create.vmid = static_cast<proxmox::Vmid>(chosen.vmid.value_or(0));
+  create.name = node.vm_name;
+  if (machine.pool) create.pool = **machine.pool;
+  create.description =
+      fmt::format("{} {} of the Talos cluster {}.\n\nrocca keeps this VM as its spec says. UUID {}",
+                  node.control_plane() ? "Control plane" : "Worker", node.name, cluster.name(),
+                  to_string(wish.identity.uuid));
+  create.tags = {"rocca", to_lower(cluster.name())};
+  std::sort(create.tags.begin(), create.tags.end());
+  create.cores = static_cast<unsigned>(*machine.cores);
+  create.cpu = *machine.cpu;
+  create.memory_mib = machine.memory->count() >> 20;
+  create.balloon_mib = 0;  // Talos does not give memory back
+  create.machine = *machine.chipset;
+  create.bios = *machine.firmware;
+  create.scsi_controller = *machine.scsi;
+  create.agent = *machine.agent;
+  create.on_boot = *machine.on_boot;
+  // Without pre-enrolled keys: with them OVMF refuses an image that is not signed for Secure Boot.
+  if (create.bios == "ovmf")
+    create.efi_disk = proxmox::EfiDisk{*spec.proxmox->disk_storage, /*pre_enrolled_keys=*/false};
+  proxmox::Smbios smbios;
+  smbios.uuid = wish.identity.uuid;
+  smbios.family = engine::ownership_family;
+  smbios.sku = engine::ownership_mark(wish.identity.cluster, wish.identity.node);
+  create.smbios = std::move(smbios);
+  const bool iso = *spec.talos.boot == spec::Boot::Iso;
+  const std::string image = fmt::format("{}:{}/{}", *spec.proxmox->image_storage,
+                                        iso ? "iso" : "import", image_file(cluster, node));
+  set_disks(wish, spec, node, image);
+  set_network(wish, spec, node);
+  // The disk first: an empty one falls through to the ISO, and once Talos is on it the ISO, which
+  // halts a machine that is installed, is never reached.
+  create.boot_order = {"scsi0"};
+  if (iso) {
+    proxmox::Drive drive;
+    drive.volume = image;
+    drive.cdrom = true;
+    create.drives[*machine.iso_slot] = drive;
+    create.boot_order.push_back(*machine.iso_slot);
+  }
+  for (const spec::PciDevice& device : machine.pci) create.pci_mappings.push_back(*device.mapping);
+  return wish;
+}
+
+std::map<std::string, std::string> VmWish::options() const {
+  std::map<std::string, std::string> options;
+  for (auto& [key, value] : create.parameters()) {
+    // Ids, places and drives are no options; the mark was proved before anything was compared.
+    if (key == "vmid" || key == "pool" || key == "smbios1" || proxmox::is_drive(key)) continue;
+    options[key] = value;
+  }
+  // An ISO leaves the order with its drive.
+  options["boot"] = "order=scsi0";
+  return options;
+}
+
+Effect effect_of(const std::string& option, const std::string& wanted, const std::string& found) {
+  if (option == "machine" || option == "bios") return Effect::Replace;
+  for (const char* live : {"name", "tags", "description", "onboot", "power"})
+    if (option == live) return Effect::Live;
+  if (option.ends_with(".size")) {
+    const auto before = Bytes::parse(found), after = Bytes::parse(wanted);
+    return before && after && *after < *before ? Effect::DataLoss : Effect::Live;
+  }
+  if (is_data_slot(option)) {
+    if (found.empty()) return Effect::Live;       // a new disk is plugged in
+    if (wanted.empty()) return Effect::DataLoss;  // one that is no longer wanted
+  }
+  if (proxmox::family(option) == "net" && !found.empty()) {
+    // A bridge or VLAN is changed under a running guest; model, MAC and MTU unplug the card.
+    PropertyString a = PropertyString::parse(option, proxmox::normalise(option, wanted));
+    PropertyString b = PropertyString::parse(option, proxmox::normalise(option, found));
+    for (const char* key : {"bridge", "tag", "firewall", "rate", "trunks", "link_down"}) {
+      a.erase(key);
+      b.erase(key);
+    }
+    return a.print() == b.print() ? Effect::Live : Effect::PowerCycle;
+  }
+  return Effect::PowerCycle;
+}
+
+Fields wished_fields(const VmWish& wish) {
+  Fields fields;
+  for (const auto& [option, value] : wish.options()) fields[option] = value;
+  for (const DiskWish& disk : wish.disks) {
+    fields[disk.slot] = declared_parts(disk.slot, disk.drive.print());
+    fields[disk.slot + ".size"] = to_string(disk.size);
+    fields[disk.slot + ".storage"] = disk.storage;
+  }
+  if (!wish.cloud_init_slot.empty()) fields[wish.cloud_init_slot] = "cloud-init drive";
+  fields["power"] = "running";
+  return fields;
+}
+
+Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running) {
+  Fields fields;
+  for (const auto& [option, wanted] : wish.options()) {
+    const std::string* found = config.find(option);
+    const auto fallback = defaults.find(option);
+    if (found == nullptr && fallback == defaults.end()) continue;
+    const std::string& value = found != nullptr ? *found : fallback->second;
+    fields[option] = same(option, wanted, value) ? wanted : value;
+  }
+  // An ISO that is still there stands last in the order: that is what was asked for at first.
+  if (const std::string* boot = config.find("boot"))
+    if (boot->starts_with("order=scsi0")) fields["boot"] = wish.options().at("boot");
+  const Fields wished = wished_fields(wish);
+  std::vector<std::string> slots;
+  for (const DiskWish& disk : wish.disks) {
+    slots.push_back(disk.slot);
+    const std::string* found = config.find(disk.slot);
+    if (found == nullptr) continue;
+    fields[disk.slot] = declared_parts(disk.slot, *found);
+    fields[disk.slot + ".storage"] = storage_of(volume_in(disk.slot, *found));
+    // Storages round up to their own grain: a little more is what was asked for.
+    const Bytes size = size_in(disk.slot, *found);
+    const bool rounded = size >= disk.size && size.count() - disk.size.count() < (64ull << 20);
+    fields[disk.slot + ".size"] = to_string(rounded ? disk.size : size);
+  }
+  // A disk with a serial number that we gave and that is no longer wanted.
+  for (const auto& [option, value] : config.options) {
+    if (!is_data_slot(option) || !proxmox::is_drive(option)) continue;
+    if (std::find(slots.begin(), slots.end(), option) != slots.end()) continue;
+    const PropertyString properties = PropertyString::parse(option, value);
+    if (properties.value_or("media", "disk") == "disk" && properties.find("serial") != nullptr)
+      fields[option] = declared_parts(option, value);
+  }
+  if (!wish.cloud_init_slot.empty())
+    if (const std::string* drive = config.find(wish.cloud_init_slot))
+      fields[wish.cloud_init_slot] = drive->find("cloudinit") != std::string::npos
+                                         ? wished.at(wish.cloud_init_slot)
+                                         : volume_in(wish.cloud_init_slot, *drive);
+  fields["power"] = running ? "running" : "stopped";
+  return fields;
+}
+
+proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
+                            const std::vector<std::string>& fields) {
+  proxmox::VmUpdate update;
+  update.digest = config.digest;
+  const auto options = wish.options();
+  for (const std::string& field : fields) {
+    const std::string* found = config.find(field);
+    if (const auto option = options.find(field); option != options.end()) {
+      const bool mixed = found != nullptr && has_parts(field);
+      update.set[field] = mixed ? with_our_parts(field, option->second, *found) : option->second;
+      continue;
+    }
+    if (field == wish.cloud_init_slot) {
+      update.set[field] = wish.create.drives.at(field).print();
+      continue;
+    }
+    const auto disk = std::find_if(wish.disks.begin(), wish.disks.end(),
+                                   [&](const DiskWish& each) { return each.slot == field; });
+    if (disk == wish.disks.end()) {
+      if (found != nullptr && is_data_slot(field)) update.erase.push_back(field);
+      continue;
+    }
+    if (found == nullptr) {
+      update.set[field] = disk->drive.print();
+      continue;
+    }
+    // The stored volume is named again: `STORAGE:32` would allocate another disk.
+    update.set[field] = with_our_parts(field, disk->drive.print(), *found);
+  }
+  return update;
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "engine/guards.hpp"
+#include "proxmox/types.hpp"
+#include "resources/kinds.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace rocca::resources {
+
+/// One disk of a VM: where it stands and how large it should be.
+struct DiskWish {
+  std::string slot;  // scsi0
+  std::string storage;
+  Bytes size;
+  proxmox::Drive drive;  // as it is asked for
+};
+
+/// All that a node's VM should be.
+struct VmWish {
+  std::string node;
+  bool control_plane = false;
+  std::string host;  // where it is made; afterwards it may be anywhere
+  engine::Identity identity;
+  proxmox::VmCreate create;
+  std::vector<DiskWish> disks;  // system first
+  std::string cloud_init_slot;  // empty: it has no such drive
+  std::string from_template;    // empty: it is made anew
+  std::string address;          // as the spec says it; empty with DHCP
+  Duration boot_timeout{};
+
+  /// Options and values that are compared, as Proxmox would be asked for them.
+  std::map<std::string, std::string> options() const;
+};
+
+VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node);
+
+/// What a difference in this option costs.
+Effect effect_of(const std::string& option, const std::string& wanted, const std::string& found);
+
+/// A VM's configuration in the words of the wish: where both mean the same, the wish's own words.
+Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running);
+/// The same of the wish.
+Fields wished_fields(const VmWish& wish);
+
+/// The options to send so that a configuration becomes as wished, of those named.
+proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
+                            const std::vector<std::string>& fields);
+
+}  // namespace rocca::resources

@@ -1,0 +1,94 @@
+#include "resources/world.hpp"
+
+#include "base/error.hpp"
+#include "engine/guards.hpp"
+#include "secrets/x509.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::resources {
+
+const std::string& Cluster::id() const {
+  return bundle().cluster_id;
+}
+
+Uuid Cluster::uuid_of(const std::string& node) const {
+  const auto locked = lock.nodes.find(node);
+  if (locked != lock.nodes.end() && locked->second.uuid) return *locked->second.uuid;
+  return engine::derive_uuid(id(), node);
+}
+
+engine::Identity Cluster::identity_of(const std::string& node) const {
+  return {name(), node, engine::derive_uuid(id(), node)};
+}
+
+Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
+                     std::optional<proxmox::Access> proxmox, Files& files, const Clock& clock,
+                     Entropy& entropy) {
+  Cluster cluster{
+      std::move(spec), std::move(lock), std::move(around), {}, std::move(proxmox), nullptr, {}, {}};
+  for (const spec::Node& node : cluster.spec.nodes)
+    cluster.images.emplace(node.name, factory::node_image(files, cluster.spec, node));
+  const secrets::CertifiedKey os = cluster.bundle().authority(secrets::Authority::Os);
+  // Only for this run: a day is more than the longest bring-up.
+  const secrets::CertifiedKey admin =
+      secrets::mint_talos_client(os, {"os:admin"}, clock.now(), entropy, std::chrono::hours{24});
+  cluster.identity =
+      std::make_shared<const net::Identity>(net::Identity{admin.certificate.pem, admin.key.pem()});
+  cluster.authority = cluster.bundle().os.crt;
+  return cluster;
+}
+
+void Known::learn(const std::string& address, const std::optional<engine::Fields>& facts) {
+  const std::lock_guard lock{mutex_};
+  if (facts)
+    facts_[address] = *facts;
+  else
+    facts_.erase(address);
+}
+
+std::optional<engine::Fields> Known::find(const std::string& address) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = facts_.find(address);
+  return found == facts_.end() ? std::nullopt : std::optional{found->second};
+}
+
+World::World(const Cluster& its_cluster, Survey& its_survey, Known& known,
+             net::Transport& its_transport, Files& its_files, const Clock& its_clock,
+             Entropy& its_entropy, std::stop_token its_stop)
+    : cluster(its_cluster),
+      survey(its_survey),
+      files(its_files),
+      clock(its_clock),
+      entropy(its_entropy),
+      transport(its_transport),
+      stop(std::move(its_stop)),
+      known_(known) {}
+
+proxmox::Client& World::proxmox() {
+  if (!cluster.proxmox) throw Error(Fault::Bug, "this cluster has no Proxmox");
+  if (!proxmox_) proxmox_.emplace(transport, *cluster.proxmox, stop);
+  return *proxmox_;
+}
+
+factory::Client World::factory() {
+  return {transport, *cluster.spec.talos.factory, cluster.factory_trust, stop};
+}
+
+talos::Access World::access(const std::string& address) const {
+  return talos::Access::secure(address, cluster.authority, cluster.identity);
+}
+
+talos::Client World::talos(const std::string& address) {
+  return {transport, access(address), stop};
+}
+
+talos::Client World::maintenance(const std::string& address) {
+  return {transport, talos::Access::maintenance(address), stop};
+}
+
+std::optional<engine::Fields> World::known(const std::string& address) const {
+  return known_.find(address);
+}
+
+}  // namespace rocca::resources

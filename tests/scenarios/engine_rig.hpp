@@ -1,0 +1,242 @@
+#pragma once
+
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "engine/runner.hpp"
+#include "lab/home.hpp"
+#include "lab/wire.hpp"
+#include "resources/run.hpp"
+#include "secrets/bundle.hpp"
+#include "spec/load.hpp"
+#include "state/local_store.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rocca::scenarios {
+
+/// Lets a call of the runner wait for the lab, and everybody else run the lab's events themselves.
+class RunnerParker final : public lab::Parker {
+ public:
+  void use(engine::InlineRunner* runner) { runner_ = runner; }
+  void park(lab::World& world, lab::Pending& pending) override {
+    if (runner_ == nullptr || !runner_->inside()) {
+      lab::InlineParker{}.park(world, pending);
+      return;
+    }
+    if (pending.over()) return;
+    runner_->park([&](std::function<void()> wake) { pending.when_over(std::move(wake)); });
+  }
+
+ private:
+  engine::InlineRunner* runner_ = nullptr;
+};
+
+/// The same bundle for every test: an RSA key alone takes seconds.
+inline const secrets::Bundle& test_bundle() {
+  static const secrets::Bundle bundle = [] {
+    SeededEntropy entropy{7};
+    secrets::BundleOptions options;
+    options.service_account_key = [](Entropy& from) {
+      return secrets::PrivateKey::generate(secrets::KeyAlgorithm::EcdsaP256, from);
+    };
+    // Longer ago than any lab begins.
+    return secrets::generate_bundle(options, Instant{std::chrono::seconds{1'763'000'000}}, entropy);
+  }();
+  return bundle;
+}
+
+/// A spec for the lab's home with these nodes or pools.
+inline std::string static_spec(const std::string& nodes, const std::string& hosts = "[pve1]",
+                               const std::string& more = "") {
+  return fmt::format(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: {{ name: blue }}
+spec:
+  talos: {{ version: v1.11.5, extensions: [qemu-guest-agent] }}
+  kubernetes:
+    version: v1.34.1
+  network:
+    addressing: static
+    subnet: 10.0.0.0/16
+    gateway: 10.0.0.1
+    nameservers: [10.0.0.1]
+  proxmox:
+    endpoints: [https://pve.home:8006]
+    insecure: true
+    token: {{ secret: proxmox.token }}
+    hosts: {}
+{}{})",
+                     hosts, nodes, more);
+}
+
+inline std::string pools(unsigned planes, unsigned workers) {
+  return fmt::format(R"(  pools:
+    cp: {{ role: controlplane, count: {}, addresses: 10.0.1.11-10.0.1.15 }}
+    worker: {{ count: {}, addresses: 10.0.1.21-10.0.1.40, machine: {{ memory: 8GiB, cores: 4 }} }}
+)",
+                     planes, workers);
+}
+
+inline const std::string three_and_two = pools(3, 2);
+
+/// What went wrong, for the message of a test.
+inline std::string problems(const engine::Report& report) {
+  std::string text;
+  for (const auto& [address, step] : report.steps)
+    if (step.error) text += address + ": " + step.error->render();
+  if (report.error) text += report.error->render();
+  return text;
+}
+
+/// What a plan would do, one line each.
+inline std::vector<std::string> differences(const engine::Plan& plan) {
+  std::vector<std::string> lines;
+  for (const engine::Planned& step : plan.steps) {
+    std::string line = fmt::format("{} {}: {} {}", engine::sign_of(step.change.action),
+                                   step.address, step.change.reason, step.change.refusal);
+    for (const engine::FieldChange& field : step.change.fields)
+      line += fmt::format(" [{}: '{}' -> '{}']", field.field, field.before, field.after);
+    lines.push_back(std::move(line));
+  }
+  for (const auto& [address, why] : plan.failed) lines.push_back(address + " failed: " + why);
+  return lines;
+}
+
+/// The refusal that `body` ends in.
+template <class Body>
+std::string refused(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Refused) << error.render();
+    return error.render();
+  }
+  ADD_FAILURE() << "was not refused";
+  return "";
+}
+
+inline resources::RunOptions allow_data_loss() {
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::DataLoss);
+  return options;
+}
+
+/// A cluster's life in the lab: a spec, a folder in memory, the simulated home, virtual time.
+class ClusterRig {
+ public:
+  explicit ClusterRig(const lab::Home::Options& options = {})
+      : home(options), wire(home.world, parker), entropy(home.world.fork("rocca")) {
+    files.make_folder("/clusters/blue");
+    new_runner();
+  }
+
+  /// The runner that a process of its own would have.
+  void new_runner() {
+    engine::InlineOptions how;
+    how.advance = [this](std::optional<Tick> until) { return advance(until); };
+    runner = engine::inline_runner(home.world.clock(), std::move(how));
+    parker.use(runner.get());
+  }
+
+  void write_spec(const std::string& text) { files.write("/clusters/blue/cluster.yaml", text); }
+
+  resources::Cluster cluster() {
+    spec::Loaded loaded = spec::load(files, "/clusters/blue/cluster.yaml");
+    if (loaded.diagnostics.has_errors()) throw Error(Fault::Usage, loaded.diagnostics.render());
+    talos::Surroundings around;
+    around.bundle = test_bundle();
+    spec::Lock lock = spec::find_lock(files, "/clusters/blue").value_or(spec::Lock{});
+    proxmox::Access access{
+        {home.endpoint()}, Secret{home.token}, net::Tls::pinned(home.first().fingerprint)};
+    resources::Cluster made =
+        resources::make_cluster(std::move(loaded.spec), std::move(lock), std::move(around),
+                                std::move(access), files, home.world.clock(), entropy);
+    made.factory_trust = net::Tls::unverified();
+    return made;
+  }
+
+  std::unique_ptr<resources::Run> run(resources::RunOptions options = {}) {
+    if (!store) store = state::local_store(files, "/clusters/blue/.rocca");
+    options.who = "tester@lab";
+    options.doing = "test";
+    return std::make_unique<resources::Run>(
+        cluster(), resources::Doors{wire, files, home.world.clock(), entropy, *runner, *store},
+        options);
+  }
+
+  engine::Plan plan(resources::RunOptions options = {}) { return run(std::move(options))->plan(); }
+  engine::Report up(resources::RunOptions options = {}) {
+    const auto one = run(std::move(options));
+    return one->up([this](const engine::Event& event) { heard(event); });
+  }
+  engine::Report down(resources::RunOptions options = {}) {
+    const auto one = run(std::move(options));
+    return one->down([this](const engine::Event& event) { heard(event); });
+  }
+
+  void lose_state() {
+    for (const std::string& name : files.list("/clusters/blue/.rocca"))
+      files.remove("/clusters/blue/.rocca/" + name);
+    store.reset();
+  }
+
+  /// What happened, one line each.
+  std::vector<std::string> log;
+  bool loud = std::getenv("ROCCA_LOUD") != nullptr;
+
+  lab::Home home;
+  RunnerParker parker;
+  lab::Wire wire;
+  SeededEntropy entropy;
+  MemoryFiles files;
+  std::unique_ptr<engine::InlineRunner> runner;
+  std::unique_ptr<state::Store> store;
+
+ private:
+  void heard(const engine::Event& event) {
+    std::string line = fmt::format(
+        "{:>7.1f}s {} {}{}{}",
+        std::chrono::duration<double>(home.world.clock().tick().time_since_epoch()).count(),
+        engine::to_string(event.kind), event.address, event.text.empty() ? "" : ": ", event.text);
+    if (event.error) line += " ! " + event.error->message();
+    if (loud) fmt::print("{}\n", line);
+    log.push_back(std::move(line));
+  }
+
+  bool advance(std::optional<Tick> until) {
+    const auto due = home.world.next_due();
+    const auto tick_of = [&](Instant when) {
+      return home.world.clock().tick() + (when - home.world.now());
+    };
+    if (until && (!due || tick_of(*due) > *until)) {
+      home.world.run_until(home.world.now() + (*until - home.world.clock().tick()));
+      return true;
+    }
+    return due && home.world.step();
+  }
+};
+
+/// Id, name, address, card and UUID of every VM, as the simulated hosts have them.
+inline std::vector<std::string> identities(const ClusterRig& rig) {
+  std::vector<std::string> all;
+  for (const auto& [vmid, vm] : rig.home.dc.vms) {
+    const auto text = [&vm = vm](const char* key) {
+      const std::string* value = vm.find(key);
+      return value == nullptr ? std::string() : *value;
+    };
+    const std::string nic = text("net0");
+    all.push_back(fmt::format("{} {} {} {} {}", vmid, text("name"), text("ipconfig0"),
+                              nic.substr(0, nic.find(',')), text("smbios1")));
+  }
+  return all;
+}
+
+}  // namespace rocca::scenarios

@@ -1,0 +1,146 @@
+// The life of a cluster on the lab, in virtual time: up, an empty second plan, more nodes, fewer,
+// down, and up again.
+
+#include "scenarios/engine_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+class EngineUp : public testing::TestWithParam<lab::pve::Release> {
+ protected:
+  static lab::Home::Options home() {
+    lab::Home::Options options;
+    options.release = GetParam();
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(On, EngineUp,
+                         testing::Values(lab::pve::Release::v8_4(), lab::pve::Release::v9()),
+                         [](const auto& one) { return one.index == 0 ? "pve8" : "pve9"; });
+
+TEST_P(EngineUp, RaisesThreeControlPlanesAndTwoWorkers) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  const engine::Report report = rig.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  std::size_t members = 0;
+  for (const lab::Truth& truth : rig.home.estate.truths()) {
+    EXPECT_EQ(truth.stage, lab::talos::Stage::Running) << truth.hostname;
+    members += truth.etcd_member;
+  }
+  EXPECT_EQ(members, 3u);
+  EXPECT_EQ(rig.files.status("/clusters/blue/configs/kubeconfig")->mode, 0600u);
+  EXPECT_EQ(rig.files.status("/clusters/blue/configs/talosconfig")->mode, 0600u);
+  // Then a second look finds nothing to do.
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(EngineUp, AddsOneWorkerAndTouchesNothingElse) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(pools(3, 3)));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(report.changed(),
+              UnorderedElementsAre("vm/worker-3", "machine/worker-3", "member/worker-3"));
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(EngineUp, GoesFromOneControlPlaneToThree) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(pools(1, 1)));
+  const engine::Report first = rig.up();
+  ASSERT_TRUE(first.ok()) << problems(first);
+  rig.write_spec(static_spec(pools(3, 1)));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  std::size_t members = 0;
+  for (const lab::Truth& truth : rig.home.estate.truths()) members += truth.etcd_member;
+  EXPECT_EQ(members, 3u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(EngineUp, TakesAWorkerAwayOnlyWhenDataLossIsAllowed) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(pools(3, 1)));
+  const std::string refusal = refused([&] { rig.up(); });
+  EXPECT_THAT(refusal, HasSubstr("--allow data-loss"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 5u);
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), 4u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(EngineUp, RefusesToTakeAControlPlaneAway) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(pools(1, 2)));
+  EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
+              HasSubstr("cp-3 is a control plane, and etcd counts on it"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 5u);
+}
+
+TEST_P(EngineUp, DownAndUpAgainBringsTheSameIdsBack) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  const auto before = identities(rig);
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  const engine::Report up = rig.up();
+  EXPECT_TRUE(up.ok()) << problems(up);
+  EXPECT_EQ(identities(rig), before);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 2u);
+}
+
+TEST_P(EngineUp, FindsItsOwnThingsWhenStateAndLockAreLost) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  const auto before = identities(rig);
+  rig.lose_state();
+  rig.files.remove("/clusters/blue/rocca.lock");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(report.changed(), IsEmpty());
+  EXPECT_EQ(identities(rig), before);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
+TEST_P(EngineUp, ChangesACoreCountByAPowerCycleOneAtATime) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(R"(  pools:
+    cp: { role: controlplane, count: 3, addresses: 10.0.1.11-10.0.1.15, machine: { cores: 6 } }
+    worker: { count: 2, addresses: 10.0.1.21-10.0.1.40, machine: { memory: 8GiB, cores: 4 } }
+)"));
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("--allow power-cycle"));
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  std::size_t members = 0;
+  for (const lab::Truth& truth : rig.home.estate.truths()) members += truth.etcd_runs;
+  EXPECT_EQ(members, 3u);
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
