@@ -1,0 +1,184 @@
+#include "kube/client.hpp"
+
+#include "base/encoding.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace rocca::kube {
+
+namespace {
+
+constexpr const char* json = "application/json";
+
+const char* content_type(Patch type) {
+  switch (type) {
+    case Patch::Json:
+      return "application/json-patch+json";
+    case Patch::Merge:
+      return "application/merge-patch+json";
+    case Patch::Strategic:
+      break;
+  }
+  return "application/strategic-merge-patch+json";
+}
+
+Failure failure_of(const net::Answer& answer) {
+  return classify(answer.head.status, answer.head.headers, answer.body);
+}
+
+/// Not there; a path that is not served is something else.
+bool absent(const net::Answer& answer) {
+  return answer.head.status == 404 && failure_of(answer).reason == Reason::NotFound;
+}
+
+}  // namespace
+
+std::string path_of(const Resource& resource, std::string_view space, std::string_view name) {
+  std::string path = resource.group.empty()
+                         ? fmt::format("/api/{}", resource.version)
+                         : fmt::format("/apis/{}/{}", resource.group, resource.version);
+  if (!space.empty()) path += "/namespaces/" + percent_encode(space);
+  path += fmt::format("/{}", resource.plural);
+  if (!name.empty()) path += "/" + percent_encode(name);
+  return path;
+}
+
+Client::Client(net::Transport& transport, Files& files, Access access, std::string manager,
+               std::stop_token stop)
+    : transport_(transport),
+      files_(files),
+      access_(std::move(access)),
+      manager_(std::move(manager)),
+      stop_(std::move(stop)) {
+  if (!net::Url::parse(access_.server))
+    throw Error(Fault::Usage, fmt::format("'{}' is no address of a server", access_.server));
+}
+
+net::Answer Client::send(const std::string& method, const std::string& path, const Query& query,
+                         const std::string& type, std::string body) {
+  net::Request request;
+  request.method = method;
+  request.url = access_.server + path;
+  char mark = '?';
+  for (const auto& [name, value] : query) {
+    request.url += fmt::format("{}{}={}", mark, percent_encode(name), percent_encode(value));
+    mark = '&';
+  }
+  request.headers.add("Accept", json);
+  request.tls = access_.tls;
+  if (!access_.impersonate.empty()) request.headers.add("Impersonate-User", access_.impersonate);
+  for (const std::string& group : access_.impersonate_groups)
+    request.headers.add("Impersonate-Group", group);
+  request.authorization = access_.authorization;
+  if (!access_.token_file.empty()) {
+    std::string token = files_.get(access_.token_file);
+    request.authorization = Secret(fmt::format("Bearer {}", trim(token)));
+    wipe(token);
+  }
+  if (!type.empty()) {
+    request.headers.add("Content-Type", type);
+    request.body = std::move(body);
+  }
+  net::Answer answer = net::fetch(transport_, request, stop_);
+  if (heard_) heard_(answer.head.headers);
+  return answer;
+}
+
+Value Client::read(const net::Answer& answer, std::string_view doing, bool writing) const {
+  if (answer.head.status >= 300) throw failure_of(answer).error(doing, writing);
+  return text::parse_json(answer.body, fmt::format("answer of {}", access_.server),
+                          {.size = 64ull * 1024 * 1024, .values = 8'000'000});
+}
+
+std::optional<Value> Client::find(const std::string& path) {
+  const net::Answer answer = send("GET", path);
+  if (absent(answer)) return std::nullopt;
+  return read(answer, "reading " + path, false);
+}
+
+Value Client::get(const std::string& path) {
+  return read(send("GET", path), "reading " + path, false);
+}
+
+std::vector<Value> Client::list(const std::string& path, const Query& query, unsigned page) {
+  for (int tries = 0;; ++tries) {
+    std::vector<Value> items;
+    std::string next;
+    bool too_old = false;
+    do {
+      Query asked = query;
+      if (page != 0) asked.emplace_back("limit", std::to_string(page));
+      if (!next.empty()) asked.emplace_back("continue", next);
+      const net::Answer answer = send("GET", path, asked);
+      // The first pages are of a version that the server has forgotten.
+      too_old = answer.head.status == 410 && !next.empty() && tries < 3;
+      if (too_old) break;
+      Value part = read(answer, "listing " + path, false);
+      if (Value* found = part.find("items"); found != nullptr && found->is_list())
+        for (Value& item : found->items()) items.push_back(std::move(item));
+      const Value* token = part.find({"metadata", "continue"});
+      next = token != nullptr && token->is_string() ? token->text() : "";
+    } while (!next.empty());
+    if (!too_old) return items;
+  }
+}
+
+std::optional<Value> Client::create(const std::string& collection, const Value& object) {
+  const net::Answer answer =
+      send("POST", collection, {{"fieldManager", manager_}}, json, text::emit_json(object));
+  if (answer.head.status == 409 && failure_of(answer).reason == Reason::AlreadyExists)
+    return std::nullopt;
+  return read(answer, "creating in " + collection, true);
+}
+
+std::optional<Value> Client::update(const std::string& path, const Value& object) {
+  const net::Answer answer =
+      send("PUT", path, {{"fieldManager", manager_}}, json, text::emit_json(object));
+  if (absent(answer) || answer.head.status == 409) return std::nullopt;
+  return read(answer, "writing " + path, true);
+}
+
+std::optional<Value> Client::patch(const std::string& path, Patch type, const Value& change) {
+  const net::Answer answer = send("PATCH", path, {{"fieldManager", manager_}}, content_type(type),
+                                  text::emit_json(change));
+  if (absent(answer) || answer.head.status == 409) return std::nullopt;
+  return read(answer, "changing " + path, true);
+}
+
+std::variant<Value, Failure> Client::apply(const std::string& path, const Value& object,
+                                           bool force) {
+  const net::Answer answer =
+      send("PATCH", path, {{"fieldManager", manager_}, {"force", force ? "true" : "false"}},
+           "application/apply-patch+yaml", text::emit_json(object));
+  if (answer.head.status == 409) return failure_of(answer);
+  return read(answer, "applying " + path, true);
+}
+
+bool Client::remove(const std::string& path, const Removal& removal) {
+  Value options = Value::map();
+  options.set("apiVersion", Value::string("v1"));
+  options.set("kind", Value::string("DeleteOptions"));
+  if (!removal.propagation.empty())
+    options.set("propagationPolicy", Value::string(removal.propagation));
+  if (removal.grace_seconds)
+    options.set("gracePeriodSeconds", Value::unsigned_integer(*removal.grace_seconds));
+  if (!removal.uid.empty() || !removal.resource_version.empty()) {
+    Value& conditions = options.set("preconditions", Value::map());
+    if (!removal.uid.empty()) conditions.set("uid", Value::string(removal.uid));
+    if (!removal.resource_version.empty())
+      conditions.set("resourceVersion", Value::string(removal.resource_version));
+  }
+  const bool plain = options.size() == 2;
+  const net::Answer answer =
+      send("DELETE", path, {}, plain ? "" : json, plain ? "" : text::emit_json(options));
+  if (absent(answer) || answer.head.status == 409) return false;
+  read(answer, "removing " + path, true);
+  return true;
+}
+
+}  // namespace rocca::kube
