@@ -136,7 +136,8 @@ bool JournaledStore::journal_is_long() const {
   constexpr std::size_t short_enough = 64 * 1024;
   constexpr std::uint64_t few_enough = 200;
   return seen_.number >= few_enough ||
-         seen_.journal_size > std::max(short_enough, seen_.text.size());
+         seen_.journal_size >
+             std::min(shelf_->journal_limit(), std::max(short_enough, seen_.text.size()));
 }
 
 void JournaledStore::append(std::span<const Record> records) {

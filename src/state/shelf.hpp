@@ -2,6 +2,7 @@
 
 #include "state/store.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ class Shelf {
   virtual Content read() = 0;
   /// False: there is only the text, and a journal's pieces are written with it.
   virtual bool adds() const { return true; }
+  /// A journal that has become longer than this many bytes is folded into the state.
+  virtual std::size_t journal_limit() const { return std::size_t{64} * 1024 * 1024; }
   /// The text in place of the one that was read, and no pieces any more. If only the first of both
   /// happens, the pieces name an older base.
   virtual void write(std::string_view state) = 0;

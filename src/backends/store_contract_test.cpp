@@ -1,0 +1,67 @@
+#include "backends/backends_test_support.hpp"
+#include "backends/kubernetes_store.hpp"
+#include "backends/s3_store.hpp"
+#include "base/files.hpp"
+#include "state/store_contract_test_support.hpp"
+
+namespace rocca::state::test {
+
+namespace {
+
+using backends::test::FarSide;
+using backends::test::MemoryKube;
+using backends::test::MemoryS3;
+
+template <class Far>
+class FarPlace : public Place {
+ public:
+  Instant now() override { return clock_.now(); }
+  void advance(Duration by) override {
+    clock_.advance(by);
+    far_.clock.advance(by);
+  }
+  void lose_next_answer() override { far_.trick = FarSide::Trick::LoseAnswer; }
+  void lose_next_request() override { far_.trick = FarSide::Trick::LoseRequest; }
+  void go_dark_after_next_write() override { far_.trick = FarSide::Trick::GoDark; }
+  void light() override { far_.trick = FarSide::Trick::None; }
+  std::uint64_t written() override { return far_.written; }
+  void kill(std::unique_ptr<Lock> lock) override {
+    far_.trick = FarSide::Trick::Deaf;
+    lock.reset();
+    far_.trick = FarSide::Trick::None;
+  }
+
+ protected:
+  VirtualClock clock_;
+  MemoryFiles files_;
+  Far far_;
+};
+
+class S3Place final : public FarPlace<MemoryS3> {
+ public:
+  S3Place() { far_.page = 7; }
+  std::unique_ptr<Store> open() override {
+    return backends::s3_store(
+        far_, clock_, {"http://nas.home:9000", "us-east-1", "state", "key", Secret{"secret"}, {}},
+        "clusters/blue.json");
+  }
+};
+
+class KubePlace final : public FarPlace<MemoryKube> {
+ public:
+  std::unique_ptr<Store> open() override {
+    kube::Access access;
+    access.server = "https://10.0.0.20:6443";
+    return backends::kubernetes_store(far_, files_, clock_, access, "rocca", "blue");
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Places, StoreContract,
+    testing::Values(NamedPlace{"s3", [] { return std::make_unique<S3Place>(); }},
+                    NamedPlace{"kubernetes", [] { return std::make_unique<KubePlace>(); }}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+
+}  // namespace rocca::state::test
