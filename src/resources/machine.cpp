@@ -20,7 +20,6 @@ using namespace std::chrono_literals;
 
 // Receipts.
 constexpr const char* until_answer = "answer";
-constexpr const char* until_quorum = "quorum";
 constexpr const char* until_applied = "applied";      // in maintenance mode
 constexpr std::string_view until_reboot = "reboot ";  // and the boot id it had
 
@@ -165,11 +164,6 @@ class MachineKind final : public Thing {
     if (where.address.empty()) return NotYet{where.told, 5s};
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop);
-    if (receipt.token == until_quorum) {
-      const engine::Verdict verdict = quorum_gate(world, wish_.node);
-      if (verdict.allowed) return Ready{};
-      return NotYet{verdict.reason, 5s};
-    }
     if (receipt.token == until_answer) {
       if (sight.door != talos::Door::Closed) return Ready{};
       return NotYet{talos::until_maintenance(sight).waiting_for, 1s};
@@ -306,8 +300,7 @@ class MachineKind final : public Thing {
       client.apply(config.text, {talos::ApplyMode::NoReboot, false, 1min});
       return {"", "apply"};
     }
-    if (wish_.control_plane && !quorum_gate(world, wish_.node).allowed)
-      return {until_quorum, "wait"};
+    if (wish_.control_plane) wait_for_quorum(world, wish_.node);
     const std::string before = boot_id(client);
     client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
     return {std::string(until_reboot) + before, "apply and reboot"};

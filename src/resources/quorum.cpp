@@ -73,4 +73,9 @@ engine::Verdict quorum_gate(World& world, const std::string& node) {
   return engine::may_disturb(view.members, node, {});
 }
 
+void wait_for_quorum(World& world, const std::string& node) {
+  const engine::Verdict verdict = quorum_gate(world, node);
+  if (!verdict.allowed) throw Error(Fault::Busy, verdict.reason);
+}
+
 }  // namespace rocca::resources

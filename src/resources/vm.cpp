@@ -20,8 +20,6 @@ using namespace std::chrono_literals;
 
 // Receipts that are no tasks.
 constexpr const char* look_again = "look";
-constexpr const char* wait_for_lock = "lock";
-constexpr const char* wait_for_quorum = "quorum";
 
 constexpr const char* in_the_making = "making";  // fields that are no options of Proxmox
 constexpr const char* without_mark = "mark";
@@ -96,24 +94,12 @@ class VmKind final : public Thing {
     if (sight.unmarked) return give_mark(world, *sight.unmarked);
     if (!sight.found) return start_making(world);
     const auto& [row, config] = *sight.found;
-    if (const std::string lock = config.value_or("lock", ""); !lock.empty()) return {wait_for_lock};
+    if (const std::string lock = config.value_or("lock", ""); !lock.empty())
+      throw Error(Fault::Busy, fmt::format("{} has the lock `{}`", describe(row), lock));
     return start_changing(world, row, config);
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
-    if (receipt.token == wait_for_quorum) {
-      const engine::Verdict verdict = quorum_gate(world, wish_.node);
-      if (verdict.allowed) return Ready{};
-      return NotYet{verdict.reason, 5s};
-    }
-    if (receipt.token == wait_for_lock) {
-      world.survey.forget(wish_.create.vmid);
-      const VmSight sight = find_vm(world, search());
-      const std::string lock = sight.found ? sight.found->config.value_or("lock", "") : "";
-      if (lock.empty()) return Ready{};
-      return NotYet{
-          fmt::format("the lock `{}` of {} to be released", lock, describe(sight.found->row)), 5s};
-    }
     const auto upid = proxmox::Upid::parse(receipt.token);
     if (!upid) return probe_unknown(world);
     return probe_task(world, *upid, receipt);
@@ -316,7 +302,7 @@ class VmKind final : public Thing {
     proxmox::Client& client = world.proxmox();
     // While it is off every option applies at once, so nothing is left pending.
     if (!cold.empty() && running) {
-      if (wish_.control_plane && !quorum_gate(world, wish_.node).allowed) return {wait_for_quorum};
+      if (wish_.control_plane) wait_for_quorum(world, wish_.node);
       return halt_vm(world, row);
     }
     if (!cold.empty() || !hot.empty()) {
@@ -343,7 +329,10 @@ class VmKind final : public Thing {
     if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
         upid.type == "qmreboot") {
       const Progress progress = probe_removal(world, receipt, "taking down " + address());
-      world.survey.refresh(world.proxmox());
+      if (upid.type == "qmdestroy")
+        world.survey.refresh(world.proxmox());
+      else if (task->ok() && upid.type != "qmreboot")
+        note(world, upid.node, "stopped");
       return progress;
     }
     const auto failure = task->failure();

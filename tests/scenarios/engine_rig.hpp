@@ -168,7 +168,9 @@ class ClusterRig {
     options.who = "tester@lab";
     options.doing = "test";
     return std::make_unique<resources::Run>(
-        cluster(), resources::Doors{wire, files, home.world.clock(), entropy, *runner, *store},
+        cluster(),
+        resources::Doors{transport != nullptr ? *transport : wire, files, home.world.clock(),
+                         entropy, *runner, *store},
         options);
   }
 
@@ -195,6 +197,7 @@ class ClusterRig {
   lab::Home home;
   RunnerParker parker;
   lab::Wire wire;
+  net::Transport* transport = nullptr;  // in place of the wire
   SeededEntropy entropy;
   MemoryFiles files;
   std::unique_ptr<engine::InlineRunner> runner;

@@ -1,0 +1,226 @@
+// Things go wrong half-way: the next `up` or `down` goes on from there, and asks nothing.
+
+#include "lab/chaos.hpp"
+#include "lab/faults.hpp"
+#include "scenarios/engine_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+
+void arm(ClusterRig& rig, const std::string& faults) {
+  lab::Faults::parse(faults, "faults.yaml").arm(rig.home.dc);
+}
+
+/// The second `up` ends well, with one cluster and no VM too many.
+void converges(ClusterRig& rig, std::size_t vms) {
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), vms);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(EngineFaults, AFailedVmSkipsOnlyWhatNeedsIt) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 2)));
+  arm(rig,
+      "- task: { type: qmstart, id: \"102\" }\n  fail: \"start failed: QEMU exited with code "
+      "1\"\n");
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  using End = engine::StepResult::End;
+  EXPECT_EQ(report.steps.at("vm/worker-2").end, End::Failed);
+  EXPECT_EQ(report.steps.at("machine/worker-2").end, End::Skipped);
+  EXPECT_EQ(report.steps.at("machine/worker-2").cause, "vm/worker-2");
+  EXPECT_THAT(report.steps.at("member/worker-1").end, testing::AnyOf(End::Done, End::Unchanged));
+  converges(rig, 3);
+}
+
+TEST(EngineFaults, AFullStorageStopsVmsAndTheRerunGoesOn) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(three_and_two));
+  arm(rig, "- at: 7s\n  fill: local-lvm\n");
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  arm(rig, "- at: 0s\n  free: local-lvm\n");
+  rig.home.world.run_for(1min);
+  converges(rig, 5);
+}
+
+TEST(EngineFaults, NineBytesAreNoImage) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  rig.home.factory.truncate = true;
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), HasSubstr("Image is not in qcow2 format"));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  rig.home.factory.truncate = false;
+  converges(rig, 1);
+}
+
+TEST(EngineFaults, NineBytesThatAreThereAlreadyAreRefused) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  std::string name;
+  for (const engine::Planned& step : rig.plan().steps)
+    if (step.address.starts_with("image/"))
+      name = "import/" + step.address.substr(step.address.rfind('/') + 1);
+  lab::pve::Volume volume;
+  volume.name = name;
+  volume.content = "import";
+  volume.format = "qcow2";
+  volume.size = volume.used = 9;
+  rig.home.dc.storages.at("local").on("pve1")[name] = volume;
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("has 9 bytes: that is no image of Talos"));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
+TEST(EngineFaults, AnImageThatIsNotAsPinnedIsRefused) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  ASSERT_TRUE(rig.down().ok());
+  spec::Lock lock = *spec::find_lock(rig.files, "/clusters/blue");
+  ASSERT_FALSE(lock.images.empty());
+  lock.images.begin()->second.size = 4097;
+  spec::write_lock(rig.files, "/clusters/blue", lock);
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("has 4096 bytes, and the image has 4097"));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
+struct Lost {
+  const char* name;
+  const char* method;
+  const char* path;
+};
+class LostAnswer : public testing::TestWithParam<Lost> {};
+TEST_P(LostAnswer, IsFollowedByLooking) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  arm(rig, fmt::format("- request: {{ method: {}, path: {} }}\n  times: 2\n  lose: true\n",
+                       GetParam().method, GetParam().path));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+const Lost lost[] = {
+    {"Create", "POST", "/qemu"},  {"Download", "POST", "/download-url"},
+    {"Resize", "PUT", "/resize"}, {"Start", "POST", "/status/start"},
+    {"Read", "GET", "/config"},   {"Tasks", "GET", "/tasks"},
+};
+INSTANTIATE_TEST_SUITE_P(Of, LostAnswer, testing::ValuesIn(lost),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(EngineFaults, ManyLostAnswersEndInTheSameCluster) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    lab::Home::Options options;
+    options.seed = seed;
+    ClusterRig rig{options};
+    lab::Chaos::Options unkind;
+    unkind.dropped_before = 30;
+    unkind.dropped_after = 30;
+    lab::Chaos chaos{rig.wire, rig.home.world, rig.parker, rig.home.world.fork("chaos"), unkind};
+    rig.transport = &chaos;
+    rig.write_spec(static_spec(pools(3, 1)));
+    for (int i = 0; i < 4; ++i) {
+      try {
+        if (rig.up().ok()) break;
+      } catch (const Error&) {
+        // A look that could not be had: the next run looks again.
+      }
+    }
+    EXPECT_GT(chaos.struck(), 5u);
+    rig.transport = nullptr;
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    converges(rig, 4);
+  }
+}
+
+TEST(EngineDown, EndsOnDeadHalfMadeAndGoneVms) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  // One is gone, one is off, one is paused for good, one ignores its power button.
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{rig.home.root_token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  client.start_stop("pve1", 100);
+  client.start_stop("pve1", 101);
+  rig.home.world.run_for(20s);
+  client.start_destroy("pve1", 101, true);
+  rig.home.world.run_for(20s);
+  const engine::Report report = rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  // And once more, on nothing.
+  EXPECT_TRUE(rig.down().ok());
+}
+
+TEST(EngineDown, EndsTheRebootThatAGuestIgnores) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.dc.guest_of = [](const lab::pve::Vm&) {
+    lab::pve::Guest guest;
+    guest.acpi = false;  // it hears no power button and has no agent
+    return std::optional{guest};
+  };
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{rig.home.token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  client.start_reboot("pve1", 100, 30min);
+  rig.home.world.run_for(5s);
+  const Instant begun = rig.home.world.now();
+  const engine::Report report = rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  EXPECT_LT(rig.home.world.now() - begun, 5min);
+}
+
+TEST(EngineDown, NeedsNoNode) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  // Nobody answers at any address of the cluster.
+  for (const char* address : {"10.0.1.11", "10.0.1.12", "10.0.1.13", "10.0.1.21"})
+    rig.home.world.network().set_up(address, false);
+  const engine::Report report = rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
+TEST(EngineDown, KeepsImagesUnlessToldOtherwise) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  const auto images = [&] {
+    std::size_t count = 0;
+    for (const auto& [name, volume] : rig.home.dc.storages.at("local").on("pve1"))
+      count += name.starts_with("import/");
+    return count;
+  };
+  EXPECT_EQ(images(), 1u);
+  ASSERT_TRUE(rig.down().ok());
+  EXPECT_EQ(images(), 1u);
+  ASSERT_TRUE(rig.up().ok());
+  resources::RunOptions options;
+  options.purge_images = true;
+  ASSERT_TRUE(rig.down(options).ok());
+  EXPECT_EQ(images(), 0u);
+}
+
+}  // namespace
+}  // namespace rocca::scenarios

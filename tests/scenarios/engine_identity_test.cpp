@@ -1,0 +1,134 @@
+// Nothing is touched without proof: foreign VMs at our ids, with our names and tags, copies of
+// ours, and strangers at our addresses.
+
+#include "scenarios/engine_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A VM as a user makes one, on the simulated hosts directly.
+void make_foreign(ClusterRig& rig, unsigned vmid, std::map<std::string, std::string> options) {
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{rig.home.root_token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::VmCreate create;
+  create.vmid = vmid;
+  create.name = options.contains("name") ? options["name"] : "db-1";
+  create.bios = "seabios";
+  if (options.contains("tags")) create.tags = split(options["tags"], ';');
+  const auto answer = client.start_create("pve1", create);
+  const auto* upid = std::get_if<proxmox::Upid>(&answer);
+  ASSERT_NE(upid, nullptr);
+  while (client.find_task(*upid)->running) rig.home.world.run_for(std::chrono::seconds{1});
+  if (options.contains("smbios1")) {
+    proxmox::VmUpdate update;
+    update.set["smbios1"] = options["smbios1"];
+    client.update("pve1", vmid, update);
+  }
+  rig.home.world.run_for(std::chrono::seconds{20});
+}
+
+std::string config_of(const ClusterRig& rig, unsigned vmid) {
+  std::string text;
+  const auto found = rig.home.dc.vms.find(vmid);
+  if (found == rig.home.dc.vms.end()) return "gone";
+  for (const char* key : {"name", "tags", "smbios1", "cores", "memory", "net0", "description"})
+    if (const std::string* value = found->second.find(key)) text += *value + "\n";
+  return text;
+}
+
+struct Foreign {
+  const char* name;
+  std::map<std::string, std::string> options;
+  unsigned vmid;
+  const char* says;
+};
+
+class ForeignVm : public testing::TestWithParam<Foreign> {};
+
+TEST_P(ForeignVm, IsNeverTouchedAndIsNamed) {
+  ClusterRig rig;
+  // The lock wants this id for the first control plane.
+  rig.files.write("/clusters/blue/rocca.lock", [] {
+    spec::Lock lock;
+    lock.cluster = "blue";
+    lock.nodes["cp-1"] = {"pve1", 104, {}};
+    return spec::to_text(lock);
+  }());
+  rig.write_spec(static_spec(pools(1, 0)));
+  make_foreign(rig, GetParam().vmid, GetParam().options);
+  const std::string before = config_of(rig, GetParam().vmid);
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr(GetParam().says), HasSubstr(std::to_string(GetParam().vmid))));
+  EXPECT_EQ(config_of(rig, GetParam().vmid), before);
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u);
+  // Nor does `down` take it for ours.
+  EXPECT_TRUE(rig.down().ok());
+  EXPECT_EQ(config_of(rig, GetParam().vmid), before);
+}
+
+const Foreign foreigners[] = {
+    {"WithOurId", {{"name", "db-1"}}, 104, "VM id 104 of cp-1 is taken by VM 104 'db-1' on pve1"},
+    {"WithOurName",
+     {{"name", "blue-cp-1"}},
+     900,
+     "VM 900 'blue-cp-1' on pve1 has the name of cp-1"},
+    {"WithOurTags", {{"name", "x"}, {"tags", "rocca;blue"}}, 901, "carries our tags"},
+};
+INSTANTIATE_TEST_SUITE_P(Of, ForeignVm, testing::ValuesIn(foreigners),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Identity, AVmThatShowsOnlyHalfOfTheProofIsRefusedByUpAndByDown) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  proxmox::Smbios smbios;
+  smbios.uuid = engine::derive_uuid(test_bundle().cluster_id, "cp-1");
+  smbios.family = "rocca";
+  smbios.sku = "blue/somebody-else";
+  make_foreign(rig, 100, {{"name", "blue-cp-1"}, {"smbios1", smbios.print()}});
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("has the UUID of blue/cp-1, but its mark is"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u);
+}
+
+TEST(Identity, TwoVmsWithOneProofAreBothLeftAlone) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  // A restored backup of the worker: everything is the same but the id.
+  const std::string smbios = *rig.home.dc.vms.at(101).find("smbios1");
+  make_foreign(rig, 950, {{"name", "restored"}, {"smbios1", smbios}});
+  EXPECT_THAT(refused([&] { rig.down(); }),
+              AllOf(HasSubstr("VM 101"), HasSubstr("VM 950"), HasSubstr("Neither is touched")));
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+}
+
+TEST(Identity, AVmThatMovedIsFollowedAndNoDrift) {
+  lab::Home::Options options;
+  options.hosts = {"pve1", "pve2"};
+  ClusterRig rig{options};
+  rig.write_spec(static_spec(pools(1, 1), "[pve1, pve2]"));
+  const engine::Report up = rig.up();
+  ASSERT_TRUE(up.ok()) << problems(up);
+  const std::string before = rig.home.dc.vms.at(101).node;
+  rig.home.dc.vms.at(101).node = before == "pve1" ? "pve2" : "pve1";  // as HA does
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
+TEST(Identity, ProtectRefusesDown) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0), "[pve1]", "  protect: true\n"));
+  ASSERT_TRUE(rig.up().ok());
+  EXPECT_THAT(refused([&] { rig.down(); }), HasSubstr("protect: true"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u);
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
