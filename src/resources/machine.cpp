@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
+#include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "talos/config_effects.hpp"
@@ -58,6 +59,7 @@ class MachineKind final : public Thing {
  public:
   struct Wish {
     std::string node;
+    std::string host_name;
     bool control_plane = false;
     bool existing = false;
     Uuid uuid;               // nothing is applied to a machine that has another one
@@ -80,6 +82,7 @@ class MachineKind final : public Thing {
               {},
               {{"address", where.address},
                {"node", wish_.node},
+               {"name", wish_.host_name},
                {"role", wish_.control_plane ? "controlplane" : "worker"}}};
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop);
@@ -339,18 +342,24 @@ class MachineKind final : public Thing {
 /// left on its disk and it leaves in order.
 class LeftoverMachine final : public Thing {
  public:
-  LeftoverMachine(About about, std::string where, std::string node, bool control_plane, bool stays)
+  LeftoverMachine(About about, std::string where, std::string node, std::string host_name,
+                  bool control_plane, bool stays)
       : Thing(std::move(about)),
         where_(std::move(where)),
         node_(std::move(node)),
+        host_name_(std::move(host_name)),
         control_plane_(control_plane),
         stays_(stays) {}
 
   std::optional<Live> read(World& world) const override {
     if (where_.empty()) return std::nullopt;
     const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
-    // Whoever else answers there is not ours any more.
-    if (sight.door != talos::Door::Ours) return std::nullopt;
+    // Whoever else answers there is not ours any more. Its Node stays until somebody removes it.
+    if (sight.door != talos::Door::Ours) {
+      const auto object = stays_ ? std::nullopt : find_node_object(world, host_name_);
+      if (!object) return std::nullopt;
+      return Live{where_, {{"node", host_name_}}, {{"uid", object->uid}}};
+    }
     if (sight.status && (sight.status->stage == talos::Stage::Resetting ||
                          sight.status->stage == talos::Stage::ShuttingDown))
       return Live{where_, {{"stage", to_string(sight.status->stage)}}, {}};
@@ -363,6 +372,7 @@ class LeftoverMachine final : public Thing {
     change.action = Action::Destroy;
     change.effect = Effect::DataLoss;
     change.reason = "no node of the spec wants it";
+    for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
     if (control_plane_) {
       change.refusal = fmt::format("{} is a control plane, and etcd counts on it", node_);
       change.hint = fmt::format(
@@ -375,9 +385,13 @@ class LeftoverMachine final : public Thing {
     return live ? destroy(world, *live) : Receipt{};
   }
 
-  Receipt destroy(World& world, const Live&) const override {
+  Receipt destroy(World& world, const Live& live) const override {
     const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
-    if (sight.door != talos::Door::Ours) return {};
+    if (sight.door != talos::Door::Ours) {
+      if (live.fields.contains("node"))
+        remove_node_object(world, host_name_, fact(live.facts, "uid"));
+      return {"", "remove the Node"};
+    }
     const bool going = sight.status && (sight.status->stage == talos::Stage::Resetting ||
                                         sight.status->stage == talos::Stage::ShuttingDown);
     if (!going) {
@@ -412,7 +426,7 @@ class LeftoverMachine final : public Thing {
   Fields wishes() const override { return {}; }
 
  private:
-  std::string where_, node_;
+  std::string where_, node_, host_name_;
   bool control_plane_;
   bool stays_;  // it was there before us
 };
@@ -427,6 +441,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   const spec::Spec& spec = cluster.spec;
   MachineKind::Wish wish;
   wish.node = node.name;
+  wish.host_name = node.host_name;
   wish.control_plane = node.control_plane();
   wish.existing = node.existing.has_value();
   wish.uuid = cluster.uuid_of(node.name);
@@ -467,10 +482,10 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
 
 Made leftover_machine(const Cluster&, const Leftover& leftover) {
   const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
-  return std::make_shared<LeftoverMachine>(Thing::About{leftover.address, leftover.needs, ""},
-                                           fact(leftover.facts, "address"), node,
-                                           fact(leftover.facts, "role") == "controlplane",
-                                           fact(leftover.facts, "whole cluster") == "yes");
+  return std::make_shared<LeftoverMachine>(
+      Thing::About{leftover.address, leftover.needs, ""}, fact(leftover.facts, "address"), node,
+      fact(leftover.facts, "name"), fact(leftover.facts, "role") == "controlplane",
+      fact(leftover.facts, "whole cluster") == "yes");
 }
 
 }  // namespace rocca::resources

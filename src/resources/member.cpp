@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/kinds.hpp"
+#include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
 #include "talos/waits.hpp"
 
@@ -98,6 +99,43 @@ class MemberKind final : public Thing {
   Wish wish_;
 };
 
+/// A node that is going away: nothing new is scheduled there from now on. Without a Kubernetes that
+/// answers there is nobody to tell.
+class LeftoverMember final : public Thing {
+ public:
+  LeftoverMember(About about, std::string name) : Thing(std::move(about)), name_(std::move(name)) {}
+
+  std::optional<Live> read(World& world) const override {
+    const auto node = find_node_object(world, name_);
+    if (!node || node->cordoned) return std::nullopt;
+    return Live{name_, {{"scheduling", "on"}}, {{"name", name_}}};
+  }
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return {};
+    Change change;
+    change.action = Action::Destroy;
+    change.effect = Effect::Service;
+    change.reason = "no node of the spec wants it: nothing new is scheduled there";
+    return change;
+  }
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    return live ? destroy(world, *live) : Receipt{};
+  }
+  Receipt destroy(World& world, const Live&) const override {
+    cordon_node(world, name_);
+    return {"", "cordon"};
+  }
+  Progress probe(World&, const Receipt&) const override { return Ready{}; }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  Duration patience(const Change&) const override { return 2min; }
+
+ protected:
+  Fields wishes() const override { return {}; }
+
+ private:
+  std::string name_;
+};
+
 /// Something that is only remembered: when what it stood on is gone, it is forgotten.
 class Memory final : public Thing {
  public:
@@ -134,7 +172,9 @@ Made make_member(const Cluster& cluster, const spec::Node& node) {
 }
 
 Made leftover_member(const Cluster& cluster, const Leftover& leftover) {
-  return leftover_memory(cluster, leftover);
+  const std::string name = fact(leftover.facts, "name");
+  if (name.empty()) return leftover_memory(cluster, leftover);
+  return std::make_shared<LeftoverMember>(Thing::About{leftover.address, leftover.needs, ""}, name);
 }
 
 Made leftover_memory(const Cluster&, const Leftover& leftover) {

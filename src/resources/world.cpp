@@ -25,8 +25,11 @@ engine::Identity Cluster::identity_of(const std::string& node) const {
 Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
                      std::optional<proxmox::Access> proxmox, Files& files, const Clock& clock,
                      Entropy& entropy) {
-  Cluster cluster{
-      std::move(spec), std::move(lock), std::move(around), {}, std::move(proxmox), nullptr, {}, {}};
+  Cluster cluster;
+  cluster.spec = std::move(spec);
+  cluster.lock = std::move(lock);
+  cluster.around = std::move(around);
+  cluster.proxmox = std::move(proxmox);
   for (const spec::Node& node : cluster.spec.nodes)
     cluster.images.emplace(node.name, factory::node_image(files, cluster.spec, node));
   const secrets::CertifiedKey os = cluster.bundle().authority(secrets::Authority::Os);
@@ -35,6 +38,11 @@ Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings aroun
       secrets::mint_talos_client(os, {"os:admin"}, clock.now(), entropy, std::chrono::hours{24});
   cluster.identity =
       std::make_shared<const net::Identity>(net::Identity{admin.certificate.pem, admin.key.pem()});
+  const secrets::CertifiedKey kubernetes =
+      secrets::mint_kubernetes_admin(cluster.bundle().authority(secrets::Authority::Kubernetes),
+                                     clock.now(), entropy, std::chrono::hours{24});
+  cluster.kubernetes_identity = std::make_shared<const net::Identity>(
+      net::Identity{kubernetes.certificate.pem, kubernetes.key.pem()});
   cluster.authority = cluster.bundle().os.crt;
   return cluster;
 }

@@ -34,6 +34,8 @@ struct Cluster {
   std::optional<proxmox::Access> proxmox;
   /// Our admin certificate for the nodes, minted for this run.
   std::shared_ptr<const net::Identity> identity;
+  /// And for its Kubernetes API.
+  std::shared_ptr<const net::Identity> kubernetes_identity;
   std::string authority;        // PEM of the cluster's Talos CA
   net::Tls factory_trust = {};  // how the Image Factory is known
 

@@ -10,6 +10,7 @@
 #include "secrets/bundle.hpp"
 #include "spec/load.hpp"
 #include "state/local_store.hpp"
+#include "support/fiber_parker.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,23 +22,6 @@
 #include <vector>
 
 namespace rocca::scenarios {
-
-/// Lets a call of the runner wait for the lab, and everybody else run the lab's events themselves.
-class RunnerParker final : public lab::Parker {
- public:
-  void use(engine::InlineRunner* runner) { runner_ = runner; }
-  void park(lab::World& world, lab::Pending& pending) override {
-    if (runner_ == nullptr || !runner_->inside()) {
-      lab::InlineParker{}.park(world, pending);
-      return;
-    }
-    if (pending.over()) return;
-    runner_->park([&](std::function<void()> wake) { pending.when_over(std::move(wake)); });
-  }
-
- private:
-  engine::InlineRunner* runner_ = nullptr;
-};
 
 /// The same bundle for every test: an RSA key alone takes seconds.
 inline const secrets::Bundle& test_bundle() {
@@ -140,9 +124,7 @@ class ClusterRig {
 
   /// The runner that a process of its own would have.
   void new_runner() {
-    engine::InlineOptions how;
-    how.advance = [this](std::optional<Tick> until) { return advance(until); };
-    runner = engine::inline_runner(home.world.clock(), std::move(how));
+    runner = engine::inline_runner(home.world.clock(), test::on(home.world));
     parker.use(runner.get());
   }
 
@@ -164,12 +146,12 @@ class ClusterRig {
   }
 
   std::unique_ptr<resources::Run> run(resources::RunOptions options = {}) {
-    if (!store) store = state::local_store(files, "/clusters/blue/.rocca");
+    if (!store) store = state::local_store(its_files(), "/clusters/blue/.rocca");
     options.who = "tester@lab";
     options.doing = "test";
     return std::make_unique<resources::Run>(
         cluster(),
-        resources::Doors{transport != nullptr ? *transport : wire, files, home.world.clock(),
+        resources::Doors{transport != nullptr ? *transport : wire, its_files(), home.world.clock(),
                          entropy, *runner, *store},
         options);
   }
@@ -184,6 +166,17 @@ class ClusterRig {
     return one->down([this](const engine::Event& event) { heard(event); });
   }
 
+  /// The process is gone: its locks, its calls in flight, and whatever it knew. What it had is left
+  /// where it is: this may run on a stack of its own.
+  void die() {
+    files.power_cut();
+    static_cast<void>(store.release());
+    static_cast<void>(runner.release());
+    door_files = nullptr;
+    transport = nullptr;
+    new_runner();
+  }
+
   void lose_state() {
     for (const std::string& name : files.list("/clusters/blue/.rocca"))
       files.remove("/clusters/blue/.rocca/" + name);
@@ -195,15 +188,18 @@ class ClusterRig {
   bool loud = std::getenv("ROCCA_LOUD") != nullptr;
 
   lab::Home home;
-  RunnerParker parker;
+  test::FiberParker parker;
   lab::Wire wire;
   net::Transport* transport = nullptr;  // in place of the wire
+  Files* door_files = nullptr;          // in place of the files
   SeededEntropy entropy;
   MemoryFiles files;
   std::unique_ptr<engine::InlineRunner> runner;
   std::unique_ptr<state::Store> store;
 
  private:
+  Files& its_files() { return door_files != nullptr ? *door_files : files; }
+
   void heard(const engine::Event& event) {
     std::string line = fmt::format(
         "{:>7.1f}s {} {}{}{}",
@@ -212,18 +208,6 @@ class ClusterRig {
     if (event.error) line += " ! " + event.error->message();
     if (loud) fmt::print("{}\n", line);
     log.push_back(std::move(line));
-  }
-
-  bool advance(std::optional<Tick> until) {
-    const auto due = home.world.next_due();
-    const auto tick_of = [&](Instant when) {
-      return home.world.clock().tick() + (when - home.world.now());
-    };
-    if (until && (!due || tick_of(*due) > *until)) {
-      home.world.run_until(home.world.now() + (*until - home.world.clock().tick()));
-      return true;
-    }
-    return due && home.world.step();
   }
 };
 

@@ -1,0 +1,82 @@
+#include "resources/node_object.hpp"
+
+#include "base/error.hpp"
+#include "kube/client.hpp"
+#include "kube/node.hpp"
+#include "resources/quorum.hpp"
+#include "talos/config_input.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <set>
+
+namespace rocca::resources {
+
+namespace {
+
+std::vector<std::string> servers(World& world) {
+  std::vector<std::string> all;
+  const auto planes = world.cluster.spec.control_planes();
+  try {
+    all.push_back(talos::endpoint_of(
+        world.cluster.spec, planes.empty() ? "" : address_of(world, planes.front()->name)));
+  } catch (const Error&) {
+    // Only the live world knows it, and it is not there.
+  }
+  for (const spec::Node* node : planes) {
+    const std::string address = address_of(world, node->name);
+    if (address.empty()) continue;
+    std::string server = fmt::format(
+        "https://{}:6443", address.find(':') == std::string::npos ? address : "[" + address + "]");
+    if (std::find(all.begin(), all.end(), server) == all.end()) all.push_back(std::move(server));
+  }
+  return all;
+}
+
+/// At the first server that answers; false: none did.
+bool with_kubernetes(World& world, const std::function<void(kube::Client&)>& body) {
+  for (const std::string& server : servers(world)) {
+    kube::Access access;
+    access.server = server;
+    access.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
+    access.tls.identity = world.cluster.kubernetes_identity;
+    kube::Client client{world.transport, world.files, std::move(access), "rocca", world.stop};
+    try {
+      body(client);
+      return true;
+    } catch (const Error& error) {
+      const Fault fault = error.fault();
+      if (fault != Fault::Unreachable && fault != Fault::Timeout && fault != Fault::Busy &&
+          fault != Fault::Lost)
+        throw;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<NodeObject> find_node_object(World& world, const std::string& name) {
+  std::optional<NodeObject> found;
+  with_kubernetes(world, [&](kube::Client& client) {
+    const auto object = client.find(kube::path_of(kube::nodes, "", name));
+    if (!object) return;
+    NodeObject node;
+    if (const text::Value* uid = object->find({"metadata", "uid"})) node.uid = uid->text();
+    if (const text::Value* mark = object->find({"spec", "unschedulable"}))
+      node.cordoned = mark->as_bool().value_or(false);
+    found = std::move(node);
+  });
+  return found;
+}
+
+void cordon_node(World& world, const std::string& name) {
+  with_kubernetes(world, [&](kube::Client& client) { kube::cordon(client, name); });
+}
+
+void remove_node_object(World& world, const std::string& name, const std::string& uid) {
+  with_kubernetes(world, [&](kube::Client& client) { kube::remove_node(client, name, uid); });
+}
+
+}  // namespace rocca::resources
