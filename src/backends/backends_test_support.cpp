@@ -78,9 +78,15 @@ bool is_valid(const Value& object) {
 net::Response FarSide::exchange(const net::Request& request, net::BodySink& sink, std::stop_token) {
   const std::string target = net::Url::parse(request.url)->target;
   seen.push_back(request.method + " " + target);
-  if (trick == Trick::Deaf) throw Error(Fault::Unreachable, "nobody is there");
   const auto* text = std::get_if<std::string>(&request.body);
   const std::string body = text != nullptr ? *text : "";
+  if (die_at && *die_at < 2 && trick != Trick::Deaf) {
+    if (*die_at == 1) answer(request, target, body);
+    trick = Trick::Deaf;
+  } else if (die_at && *die_at >= 2) {
+    *die_at -= 2;
+  }
+  if (trick == Trick::Deaf) throw Error(Fault::Unreachable, "nobody is there");
   const bool writes = writes_state(request, target);
   const Trick now = writes ? std::exchange(trick, Trick::None) : Trick::None;
   if (now == Trick::LoseRequest) throw Error(Fault::Lost, "no answer came");

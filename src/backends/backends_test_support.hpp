@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ class FarSide : public net::Transport {
   net::Response exchange(const net::Request& request, net::BodySink& sink, std::stop_token) final;
 
   Trick trick = Trick::None;  // for the next write of a state; Deaf until it is taken back
+  /// Nothing is heard from this edge on: 2n before, 2n+1 after the n-th request from here.
+  std::optional<std::uint64_t> die_at;
   VirtualClock clock{VirtualClock{}.now() + std::chrono::hours{3}};
   std::uint64_t written = 0;
   std::vector<std::string> seen;  // "PUT /bucket/key"

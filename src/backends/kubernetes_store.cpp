@@ -148,8 +148,8 @@ class SecretShelf final : public state::Shelf {
     return fmt::format("the state in Secret {}/{}", place_.space, place_.name);
   }
 
-  /// All of a Secret is sent back and forth between the server and etcd with every write.
-  std::size_t journal_limit() const override { return std::size_t{256} * 1024; }
+  /// All of a Secret comes back with every answer, and goes to etcd with every write.
+  std::size_t journal_limit() const override { return std::size_t{64} * 1024; }
 
   Content read() override {
     const auto secret = place_.client->find(path());

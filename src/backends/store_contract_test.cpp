@@ -4,6 +4,8 @@
 #include "base/files.hpp"
 #include "state/store_contract_test_support.hpp"
 
+#include <utility>
+
 namespace rocca::state::test {
 
 namespace {
@@ -22,6 +24,11 @@ class FarPlace : public Place {
   }
   void lose_next_answer() override { far_.trick = FarSide::Trick::LoseAnswer; }
   void lose_next_request() override { far_.trick = FarSide::Trick::LoseRequest; }
+  void die_at(std::uint64_t edge) override { far_.die_at = edge; }
+  bool revive() override {
+    far_.die_at.reset();
+    return std::exchange(far_.trick, FarSide::Trick::None) == FarSide::Trick::Deaf;
+  }
   void go_dark_after_next_write() override { far_.trick = FarSide::Trick::GoDark; }
   void light() override { far_.trick = FarSide::Trick::None; }
   std::uint64_t written() override { return far_.written; }

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "state/journal.hpp"
+#include "state/store_life_test_support.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -14,85 +15,20 @@ namespace rocca::state {
 namespace {
 
 using namespace std::chrono_literals;
+using test::fresh;
+using test::note;
 using testing::HasSubstr;
 
 const std::string folder = "clusters/blue/.rocca";
-
-Record note(std::string key, std::string value) {
-  Record record;
-  record.kind = Record::Kind::Note;
-  record.name = std::move(key);
-  record.value = std::move(value);
-  return record;
-}
-
-State fresh() {
-  State state;
-  state.lineage = "6f1c";
-  return state;
-}
 
 Holder run(std::string id) {
   return {id, id + "@machine", "up", Instant{1s}, Instant{61s}};
 }
 
-/// A life of a state: made, continued, folded, continued, taken away. `done` counts what was
-/// acknowledged.
-void live(Files& files, int& done) {
-  const auto store = local_store(files, folder);
-  const auto lock = store->lock(run("a"));
-  store->load();
-  ++done;
-  store->replace(fresh());
-  ++done;
-  store->append(std::vector{note("a", "1")});
-  ++done;
-  store->append(std::vector{note("b", "1"), note("c", "1"), note("d", "1")});
-  ++done;
-  State folded = fresh();
-  for (const char* key : {"a", "b", "c", "d"}) folded.notes[key] = "2";
-  store->replace(folded);
-  ++done;
-  store->append(std::vector{note("a", "3")});
-  ++done;
-  store->clear();
-  ++done;
-}
-
-/// What may be found when `done` acts were acknowledged and the next was cut: its before, its
-/// after, or some of its records.
-std::vector<std::optional<Fields>> possible(int done) {
-  const Fields none;
-  const Fields a{{"a", "1"}};
-  const Fields b{{"a", "1"}, {"b", "1"}};
-  const Fields c{{"a", "1"}, {"b", "1"}, {"c", "1"}};
-  const Fields d{{"a", "1"}, {"b", "1"}, {"c", "1"}, {"d", "1"}};
-  const Fields folded{{"a", "2"}, {"b", "2"}, {"c", "2"}, {"d", "2"}};
-  const Fields last{{"a", "3"}, {"b", "2"}, {"c", "2"}, {"d", "2"}};
-  switch (done) {
-    case 0:
-      return {std::nullopt};
-    case 1:
-      return {std::nullopt, none};
-    case 2:
-      return {none, a};
-    case 3:
-      return {a, b, c, d};
-    case 4:
-      return {d, folded};
-    case 5:
-      return {folded, last};
-    case 6:
-      return {last, std::nullopt};
-    default:
-      return {std::nullopt};
-  }
-}
-
 TEST(LocalStore, SurvivesAPowerCutAtEveryDurableStep) {
   int ignored = 0;
   MemoryFiles whole;
-  live(whole, ignored);
+  test::live(*local_store(whole, folder), run("a"), ignored);
   const std::uint64_t steps = whole.durable_steps();
   ASSERT_GT(steps, 20u);
   for (std::uint64_t cut = 1; cut <= steps; ++cut) {
@@ -101,14 +37,14 @@ TEST(LocalStore, SurvivesAPowerCutAtEveryDurableStep) {
     files.cut_in(cut);
     int done = 0;
     try {
-      live(files, done);
+      test::live(*local_store(files, folder), run("a"), done);
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::Lost);
     }
     files.cut_in(0);
     const auto store = local_store(files, folder);
     const auto found = store->load();
-    EXPECT_THAT(possible(done),
+    EXPECT_THAT(test::possible(done),
                 testing::Contains(found ? std::optional(found->notes) : std::nullopt));
     // And the next run goes on, whatever was left.
     const auto lock = store->lock(run("b"));

@@ -23,7 +23,11 @@ class TrickyFiles final : public Files {
   void append(const std::string& path, std::string_view content) override {
     act(content.size(), [&] { files_.append(path, content); });
   }
-  bool remove(const std::string& path) override { return files_.remove(path); }
+  bool remove(const std::string& path) override {
+    bool there = false;
+    act(0, [&] { there = files_.remove(path); });
+    return there;
+  }
   void rename(const std::string& from, const std::string& to) override { files_.rename(from, to); }
   void make_folder(const std::string& path, unsigned mode) override {
     files_.make_folder(path, mode);
@@ -34,14 +38,28 @@ class TrickyFiles final : public Files {
     return files_.try_lock(path);
   }
 
+  /// A dead process's locks are gone with it, whatever it still holds of them here.
+  void die() {
+    files_.power_cut();
+    dark = true;
+  }
+
+  std::optional<std::uint64_t> die_at;
   enum class Trick { None, LoseAnswer, LoseRequest, GoDark } trick = Trick::None;
   bool dark = false;
   std::uint64_t written = 0;
 
  private:
   void act(std::size_t size, const std::function<void()>& body) {
-    const Trick now = std::exchange(trick, Trick::None);
+    const bool now_or_never = die_at && *die_at < 2;
+    const bool after = die_at && *die_at == 1;
+    if (die_at && !now_or_never) *die_at -= 2;
+    if (now_or_never && !dark) {
+      if (after) body();
+      die();
+    }
     if (dark) throw Error(Fault::Rejected, "input/output error");
+    const Trick now = std::exchange(trick, Trick::None);
     if (now == Trick::LoseRequest) throw Error(Fault::Rejected, "no space left on the disk");
     written += size;
     body();
@@ -62,6 +80,11 @@ class LocalPlace : public Place {
   void advance(Duration by) override { clock_.advance(by); }
   void lose_next_answer() override { files_.trick = TrickyFiles::Trick::LoseAnswer; }
   void lose_next_request() override { files_.trick = TrickyFiles::Trick::LoseRequest; }
+  void die_at(std::uint64_t edge) override { files_.die_at = edge; }
+  bool revive() override {
+    files_.die_at.reset();
+    return std::exchange(files_.dark, false);
+  }
   void go_dark_after_next_write() override { files_.trick = TrickyFiles::Trick::GoDark; }
   void light() override { files_.dark = false; }
   std::uint64_t written() override { return files_.written; }
@@ -85,6 +108,8 @@ class HttpPlace : public Place {
   }
   void lose_next_answer() override { server_.trick(TerraformServer::Trick::LoseAnswer); }
   void lose_next_request() override { server_.trick(TerraformServer::Trick::LoseRequest); }
+  void die_at(std::uint64_t edge) override { server_.die_at(edge); }
+  bool revive() override { return server_.revive(); }
   void go_dark_after_next_write() override { server_.trick(TerraformServer::Trick::GoDark); }
   void light() override { server_.trick(TerraformServer::Trick::None); }
   std::uint64_t written() override { return server_.written(); }

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "state/store.hpp"
+#include "state/store_life_test_support.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -43,6 +44,11 @@ class Place {
   /// What becomes of a lock whose holder's process is killed.
   enum class Expiry { AtOnce, InTime, Never };
   virtual Expiry expiry() const { return Expiry::InTime; }
+  /// The process dies at this edge of what it does to the place, counted from here: 0 is before its
+  /// first act, 1 after it and before its answer, 2 before its second…; nothing reaches the place
+  /// any more until revive(), which tells whether it came to that.
+  virtual void die_at(std::uint64_t edge) = 0;
+  virtual bool revive() = 0;
   /// The process that held the lock is killed.
   virtual void kill(std::unique_ptr<Lock> lock) = 0;
 };
@@ -60,33 +66,6 @@ inline Fault fault_of(const std::function<void()>& body) {
   }
   ADD_FAILURE() << "no error came";
   return Fault::Bug;
-}
-
-inline State fresh(std::string lineage = "6f1c") {
-  State state;
-  state.lineage = std::move(lineage);
-  state.cluster = "blue";
-  state.cluster_id = "id-of-blue";
-  return state;
-}
-
-inline Record settled(std::string name, std::string vmid) {
-  Record record;
-  record.kind = Record::Kind::Settled;
-  record.name = std::move(name);
-  record.item.facts = {{"vmid", std::move(vmid)}, {"host", "atlas"}};
-  record.item.applied = "sha256:0123456789abcdef";
-  record.item.needs = {"image/talos"};
-  record.at = Instant{1'750'000'000s};
-  return record;
-}
-
-inline Record note(std::string key, std::string value) {
-  Record record;
-  record.kind = Record::Kind::Note;
-  record.name = std::move(key);
-  record.value = std::move(value);
-  return record;
 }
 
 /// Serials are the Store's own business where a test speaks of meaning.
@@ -420,6 +399,41 @@ TEST_P(StoreContract, AWholeWriteWhoseAnswerWasLostIsFound) {
       EXPECT_EQ(stored(), with(wanted, {note("after", "1")}));
     }
   }
+}
+
+TEST_P(StoreContract, AKilledRunIsGoneOnWithWhereverItDied) {
+  std::uint64_t edge = 0;
+  for (bool died = true; died; ++edge) {
+    SCOPED_TRACE(edge);
+    ASSERT_LT(edge, 500u) << "it never came to its end";
+    place = GetParam().make();
+    int done = 0;
+    {
+      const auto store = place->open();
+      place->die_at(edge);
+      try {
+        live(*store, holder("a"), done);
+      } catch (const Error& error) {
+        EXPECT_NE(error.fault(), Fault::Bug) << error.message();
+      }
+    }
+    died = place->revive();
+    const bool never = place->expiry() == Place::Expiry::Never;
+    if (place->expiry() == Place::Expiry::InTime) place->advance(5min);
+    const auto store = place->open();
+    const auto lock = store->lock(holder("b"), /*force=*/never);
+    const auto found = store->load();
+    EXPECT_THAT(possible(done),
+                testing::Contains(found ? std::optional(found->notes) : std::nullopt));
+    if (!found) store->replace(fresh());
+    store->append(std::vector{note("next", "1")});
+    store->append(std::vector{note("next", "2")});
+    Fields wanted = found ? found->notes : Fields{};
+    wanted["next"] = "2";
+    EXPECT_EQ(stored()->notes, wanted);
+  }
+  EXPECT_GT(edge, 15u);
+  RecordProperty("edges", static_cast<int>(edge));
 }
 
 TEST_P(StoreContract, AStepOfABigClusterDoesNotRewriteTheState) {

@@ -59,6 +59,17 @@ void TerraformServer::trick(Trick trick) {
   trick_ = trick;
 }
 
+void TerraformServer::die_at(std::uint64_t edge) {
+  const std::lock_guard guard(mutex_);
+  die_at_ = edge;
+}
+
+bool TerraformServer::revive() {
+  const std::lock_guard guard(mutex_);
+  die_at_.reset();
+  return std::exchange(trick_, Trick::None) == Trick::Deaf;
+}
+
 void TerraformServer::advance(Duration by) {
   const std::lock_guard guard(mutex_);
   clock_.advance(by);
@@ -97,6 +108,12 @@ void TerraformServer::answer_next(int status, std::string body) {
 void TerraformServer::handle(const net::Incoming& request, net::Responder& out) {
   const std::lock_guard guard(mutex_);
   seen_.push_back({request.method, request.target, request.body});
+  if (die_at_ && *die_at_ < 2 && trick_ != Trick::Deaf) {
+    if (*die_at_ == 1) act(request);
+    trick_ = Trick::Deaf;
+  } else if (die_at_ && *die_at_ >= 2) {
+    *die_at_ -= 2;
+  }
   if (trick_ == Trick::Deaf) return out.cut();
   const bool writes = (request.method == "POST" || request.method == "PUT") &&
                       !request.target.starts_with("/state/blue/lock");

@@ -39,6 +39,9 @@ class TerraformServer {
 
   /// For the next write (of the state or of anything with None), or until it is taken back (Deaf).
   void trick(Trick trick);
+  /// Nothing is heard from this edge on: 2n before, 2n+1 after the n-th request from here.
+  void die_at(std::uint64_t edge);
+  bool revive();
   void advance(Duration by);
   std::uint64_t written() const;
   std::vector<Seen> seen() const;
@@ -61,6 +64,7 @@ class TerraformServer {
   std::uint64_t written_ = 0;
   std::vector<Seen> seen_;
   Trick trick_ = Trick::None;
+  std::optional<std::uint64_t> die_at_;
   std::optional<std::pair<int, std::string>> scripted_;
   net::CurlTransport transport_;
   net::Server server_;
