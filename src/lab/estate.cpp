@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocca::lab {
 
 Estate::Estate(pve::Datacenter& dc, const ImageFactory& factory, Lans& lans,
@@ -21,6 +23,7 @@ Estate::Estate(pve::Datacenter& dc, const ImageFactory& factory, Lans& lans,
     if (node != nullptr) node->press_power_button();
     return node != nullptr;
   };
+  dc_.counters_of = [this](const pve::Vm& vm) { return counters_of(vm); };
   dc_.guest_of = [this](const pve::Vm& vm) { return guest_of(vm); };
   lans_.on_change([this] {
     for (talos::TalosNode* node : fleet_.nodes()) node->renew_leases();
@@ -32,6 +35,7 @@ Estate::~Estate() {
   dc_.on_power = nullptr;
   dc_.on_button = nullptr;
   dc_.guest_of = nullptr;
+  dc_.counters_of = nullptr;
   lans_.on_change(nullptr);
 }
 
@@ -42,6 +46,7 @@ void Estate::boot(unsigned vmid, bool warm) {
   box.on = true;
   box.since = dc_.world.now();
   box.start = start_up(dc_, *vm, factory_, warm);
+  spoil(*vm, box.start);
   dc_.world.note(fmt::format("VM {} boots {}{}{}", vmid, to_string(box.start.boot),
                              box.start.why.empty() ? "" : ": ", box.start.why));
   if (box.start.boot != Boot::Talos && box.start.boot != Boot::Halted) return;
@@ -110,12 +115,16 @@ std::optional<pve::Guest> Estate::guest_of(const pve::Vm& vm) const {
   const auto found = boxes_.find(vm.id);
   if (found == boxes_.end() || !found->second.on) return std::nullopt;
   const Box& box = found->second;
-  if (box.start.boot == Boot::Foreign) return pve::Guest{};
+  if (box.start.boot == Boot::Foreign) {
+    pve::Guest other;
+    other.acpi = !troubled(vm, Trouble::Deaf);
+    return other;
+  }
   const talos::TalosNode* node = find(vm.id);
   // Firmware that waits and kernels that die hear no button.
   if (node == nullptr) return std::nullopt;
   pve::Guest guest;
-  guest.acpi = node->stage() != talos::Stage::Unknown;
+  guest.acpi = node->stage() != talos::Stage::Unknown && !troubled(vm, Trouble::Deaf);
   guest.agent = node->service_running("ext-qemu-guest-agent");
   if (!guest.agent) return guest;
   guest.host_name = node->hostname();
@@ -135,6 +144,136 @@ std::optional<pve::Guest> Estate::guest_of(const pve::Vm& vm) const {
     guest.interfaces.push_back(std::move(card));
   }
   return guest;
+}
+
+std::optional<Trouble> parse_trouble(std::string_view name) {
+  static constexpr std::pair<std::string_view, Trouble> all[] = {
+      {"boot-loop", Trouble::BootLoop},
+      {"no-boot", Trouble::NoBoot},
+      {"halt", Trouble::Halt},
+      {"no-agent", Trouble::NoAgent},
+      {"wrong-vlan", Trouble::WrongVlan},
+      {"wrong-gateway", Trouble::WrongGateway},
+      {"deaf", Trouble::Deaf}};
+  for (const auto& [word, trouble] : all)
+    if (word == name) return trouble;
+  return std::nullopt;
+}
+
+namespace {
+
+void set(std::set<Trouble>& all, Trouble what, bool on) {
+  if (on)
+    all.insert(what);
+  else
+    all.erase(what);
+}
+
+}  // namespace
+
+void Estate::trouble(unsigned vmid, Trouble what, bool on) {
+  set(vm_troubles_[vmid], what, on);
+}
+
+void Estate::trouble_host(const std::string& host, Trouble what, bool on) {
+  set(host_troubles_[host], what, on);
+}
+
+void Estate::trouble_all(Trouble what, bool on) {
+  set(troubles_, what, on);
+}
+
+bool Estate::troubled(const pve::Vm& vm, Trouble what) const {
+  const auto mine = vm_troubles_.find(vm.id);
+  const auto host = host_troubles_.find(vm.node);
+  return troubles_.contains(what) || (mine != vm_troubles_.end() && mine->second.contains(what)) ||
+         (host != host_troubles_.end() && host->second.contains(what));
+}
+
+void Estate::spoil(const pve::Vm& vm, StartUp& start) const {
+  if (start.boot == Boot::Nothing) return;
+  const auto becomes = [&](Boot boot, const char* why) {
+    start.boot = boot;
+    start.why = why;
+  };
+  if (troubled(vm, Trouble::NoBoot)) becomes(Boot::Nothing, "the firmware refuses to start it");
+  if (troubled(vm, Trouble::BootLoop)) becomes(Boot::Loop, "the kernel dies at once");
+  if (troubled(vm, Trouble::Halt) && start.boot == Boot::Talos) {
+    becomes(Boot::Halted, "Talos stops before it serves anything");
+    start.machine.halts = true;
+  }
+  if (troubled(vm, Trouble::NoAgent)) start.machine.agent_device = false;
+  for (talos::Link& link : start.machine.links)
+    if (troubled(vm, Trouble::WrongVlan) && !link.wire.empty()) link.wire += " elsewhere";
+  start.machine.no_way_back = troubled(vm, Trouble::WrongGateway);
+}
+
+void Estate::crash(unsigned vmid) {
+  pve::Vm* vm = dc_.find_vm(vmid);
+  if (vm != nullptr && pve::is_running(*vm)) pve::set_stopped(dc_, *vm);
+}
+
+std::optional<unsigned> Estate::owner_of(std::string_view address) const {
+  for (const auto& [vmid, box] : boxes_)
+    if (box.node != nullptr && box.node->powered())
+      for (const talos::SharedAddress& each : box.node->owned())
+        if (each.address == address) return vmid;
+  return std::nullopt;
+}
+
+/// Orders of magnitude as a host shows them: a system that starts reads its disk, one that runs
+/// talks, one that dies at once reads the same again and again, and firmware that waits does
+/// nothing.
+pve::Counters Estate::counters_of(const pve::Vm& vm) const {
+  const auto found = boxes_.find(vm.id);
+  if (found == boxes_.end() || !found->second.on) return {};
+  const Box& box = found->second;
+  const auto seconds = [](Duration duration) {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(
+        std::chrono::duration_cast<std::chrono::seconds>(duration).count(), 0));
+  };
+  const std::uint64_t all = seconds(dc_.world.now() - vm.started);
+  const std::uint64_t now = seconds(dc_.world.now() - box.since);
+  constexpr std::uint64_t mib = 1 << 20;
+  pve::Counters counters;
+  const talos::TalosNode* node = find(vm.id);
+  const bool plugged = node == nullptr || !node->network().addresses.empty();
+  // Whatever is shouted on the wire arrives, wanted or not.
+  counters.net_in = all * 60;
+  switch (box.start.boot) {
+    case Boot::Nothing:
+      counters.disk_read = mib / 2;
+      return counters;
+    case Boot::Loop:
+      counters.cpu = 0.7;
+      counters.disk_read = (all / 6 + 1) * 45 * mib;
+      return counters;
+    case Boot::Halted:
+      counters.cpu = 0.01;
+      counters.disk_read = std::min<std::uint64_t>(now, 10) * 14 * mib;
+      return counters;
+    case Boot::Foreign:
+      counters.cpu = 0.02;
+      counters.disk_read = std::min<std::uint64_t>(now, 20) * 10 * mib;
+      counters.disk_written = now * 4096;
+      counters.net_out = now * 100;
+      return counters;
+    case Boot::Talos:
+      break;
+  }
+  const bool busy = node != nullptr && (node->stage() == talos::Stage::Booting ||
+                                        node->stage() == talos::Stage::Installing ||
+                                        node->stage() == talos::Stage::Upgrading);
+  counters.cpu = busy ? 0.45 : 0.04;
+  // Reboots add to what was counted before.
+  counters.disk_read = std::min<std::uint64_t>(now, 15) * 12 * mib + (all - now) * mib / 4;
+  counters.disk_written = all * 60'000;
+  if (plugged && node != nullptr) {
+    // Without a way back only its own questions go out, and nothing meant for it comes in.
+    counters.net_out = now * (node->routed() ? 2500u : 120u);
+    if (node->routed()) counters.net_in += now * 3000;
+  }
+  return counters;
 }
 
 Truth Estate::truth(unsigned vmid) const {
@@ -169,6 +308,8 @@ Truth Estate::truth(unsigned vmid) const {
     truth.addresses.push_back(to_string(each.cidr));
   truth.heard = node->heard_at();
   truth.etcd_runs = node->etcd_runs();
+  truth.apiserver_runs = node->apiserver_runs();
+  for (const talos::SharedAddress& each : node->owned()) truth.owns.push_back(each.address);
   return truth;
 }
 

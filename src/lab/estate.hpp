@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rocca::lab {
@@ -27,7 +29,21 @@ struct Truth {
   std::string schematic, platform;
   bool etcd_member = false;  // in the member list, as a voter
   bool etcd_runs = false;
+  bool apiserver_runs = false;
+  std::vector<std::string> owns;  // shared addresses
 };
+
+/// What may be wrong with a VM although its config is right.
+enum class Trouble {
+  BootLoop,      // resets itself again and again
+  NoBoot,        // the firmware refuses what is on the disk
+  Halt,          // a Talos that stops before it serves anything
+  NoAgent,       // no agent port
+  WrongVlan,     // the switch puts its packets somewhere else
+  WrongGateway,  // nobody routes for it
+  Deaf,          // hears no power button
+};
+std::optional<Trouble> parse_trouble(std::string_view name);  // "boot-loop", "wrong-vlan" …
 
 /// The machines inside the VMs: whatever a VM boots comes to life with its process and ends with
 /// it, and what is written to its disks stays with the volumes.
@@ -48,6 +64,15 @@ class Estate {
   /// Every Bootstrap that made an etcd cluster, ever.
   const std::vector<talos::Fleet::Bootstrapped>& bootstraps() const { return fleet_.bootstraps; }
   talos::Fleet& fleet() noexcept { return fleet_; }
+  /// Who has a shared address now; nothing: nobody.
+  std::optional<unsigned> owner_of(std::string_view address) const;
+
+  /// From the next boot on, for a VM, for all VMs of a host, or for everybody.
+  void trouble(unsigned vmid, Trouble what, bool on = true);
+  void trouble_host(const std::string& host, Trouble what, bool on = true);
+  void trouble_all(Trouble what, bool on = true);
+  /// The VM's process dies under it.
+  void crash(unsigned vmid);
 
  private:
   struct Box {
@@ -61,12 +86,18 @@ class Estate {
   /// What the node has on its disk goes to the volume behind it.
   void save(unsigned vmid, Box& box);
   std::optional<pve::Guest> guest_of(const pve::Vm& vm) const;
+  pve::Counters counters_of(const pve::Vm& vm) const;
+  bool troubled(const pve::Vm& vm, Trouble what) const;
+  void spoil(const pve::Vm& vm, StartUp& start) const;
 
   pve::Datacenter& dc_;
   const ImageFactory& factory_;
   Lans& lans_;
   talos::NodeTiming timing_;
   talos::Fleet fleet_;
+  std::map<unsigned, std::set<Trouble>> vm_troubles_;
+  std::map<std::string, std::set<Trouble>> host_troubles_;
+  std::set<Trouble> troubles_;
   std::map<unsigned, Box> boxes_;  // nodes stay: routines that end later refer to them
 };
 

@@ -113,6 +113,13 @@ void Network::replace_tls(Id id, std::optional<net::ServerTls> tls) {
   changed();
 }
 
+void Network::replace_tls(Id id, std::function<net::ServerTls()> mint) {
+  Service& service = services_.at(id).second;
+  service.tls.reset();
+  service.mint = std::move(mint);
+  changed();
+}
+
 const Service* Network::find(std::string_view address, unsigned port) const {
   const auto machine = ports_.find(address);
   if (machine == ports_.end()) return nullptr;

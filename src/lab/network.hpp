@@ -19,9 +19,17 @@ class World;
 
 /// Something that answers at an address and a port of the simulated network.
 struct Service {
-  std::string name;                   // in traces: "pve/pve1"
-  std::optional<net::ServerTls> tls;  // nothing: clear text
+  std::string name;                           // in traces: "pve/pve1"
+  mutable std::optional<net::ServerTls> tls;  // nothing: clear text, or not made yet
   net::Handler handler;
+  /// Makes the certificate when the first client asks for it: most machines of a simulation are
+  /// gone before anybody did.
+  std::function<net::ServerTls()> mint{};
+
+  const std::optional<net::ServerTls>& secured() const {
+    if (!tls && mint) tls = mint();
+    return tls;
+  }
 };
 
 /// One way, per message: base plus a seeded part up to jitter.
@@ -70,6 +78,7 @@ class Network {
   Id open(std::string address, unsigned port, Service service, Host host = fixture);
   void close(Id id);
   void replace_tls(Id id, std::optional<net::ServerTls> tls);
+  void replace_tls(Id id, std::function<net::ServerTls()> mint);
   /// The service at a place, also while its machine is down; of the machine that answers there.
   const Service* find(std::string_view address, unsigned port) const;
 

@@ -133,9 +133,10 @@ void Sockets::reconcile() {
   }
   for (const auto& [id, place] : wanted) {
     const Service* service = world_.network().find(id);
-    const std::string certificate = service->tls ? service->tls->identity.certificate_pem : "";
+    const std::string certificate =
+        service->secured() ? service->tls->identity.certificate_pem : "";
     if (const auto found = open_.find(id); found != open_.end()) {
-      if (service->tls && found->second.certificate != certificate)
+      if (service->secured() && found->second.certificate != certificate)
         server_.replace_tls(found->second.id, *service->tls);
       found->second.certificate = certificate;
       continue;
@@ -143,7 +144,7 @@ void Sockets::reconcile() {
     net::Listen listen;
     listen.address = loopback_of(place.address);
     listen.port = place.port;
-    listen.tls = service->tls;
+    listen.tls = service->secured();
     listen.handler = [this, place_id = id](net::Incoming request,
                                            std::shared_ptr<net::Responder> responder) {
       serve(place_id, std::move(request), std::move(responder));

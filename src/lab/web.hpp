@@ -24,7 +24,7 @@ struct ImageFacts {
   std::string backing_file;        // a qcow2 that leans on another file is refused by Proxmox
   std::string identity;  // what boots from it: "talos v1.11.5 nocloud <schematic>", behind it
                          // "arm64" and "secureboot" where they apply; follows every copy
-  std::shared_ptr<const DiskContent> content;  // what an installed system left there
+  std::shared_ptr<const DiskContent> content{};  // what an installed system left there
 };
 
 /// A file of the simulated internet. Large ones have a size and digests but no bytes.

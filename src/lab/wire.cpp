@@ -200,11 +200,13 @@ std::string read_body(const net::Request& request, net::Headers& headers) {
   return {};
 }
 
+}  // namespace
+
 /// The TLS handshake as facts: who refuses whom, and what each learns of the other.
-std::optional<std::string> handshake(const net::ServerTls& server, const net::Tls& client,
-                                     const std::string& host, Instant now,
-                                     net::Incoming& incoming) {
-  if (auto reason = refuse_server(server.identity.certificate_pem, client, host, now))
+std::optional<std::string> Wire::handshake(const net::ServerTls& server, const net::Tls& client,
+                                           const std::string& host, net::Incoming& incoming) {
+  const Instant now = world_.now();
+  if (auto reason = chains_.refuse_server(server.identity.certificate_pem, client, host, now))
     return fmt::format("certificate refused: {}", *reason);
   if (server.clients == net::ServerTls::Clients::Ignore) return std::nullopt;
   if (!client.identity) {
@@ -212,16 +214,14 @@ std::optional<std::string> handshake(const net::ServerTls& server, const net::Tl
       return "the server wants a client certificate";
     return std::nullopt;
   }
-  if (auto reason =
-          refuse_client(client.identity->certificate_pem, server.client_authority_pem, now))
+  const std::string& mine = client.identity->certificate_pem;
+  if (auto reason = chains_.refuse_client(mine, server.client_authority_pem, now))
     return fmt::format("the server refused our certificate: {}", *reason);
-  if (server.exact_client_usage && !has_only_client_usage(client.identity->certificate_pem))
+  if (server.exact_client_usage && !chains_.look(mine).only_client_usage)
     return "the server refused our certificate: bad certificate";
-  incoming.peer_certificate = first_certificate_der(client.identity->certificate_pem).value_or("");
+  incoming.peer_certificate = chains_.look(mine).der;
   return std::nullopt;
 }
-
-}  // namespace
 
 net::Response Wire::exchange(const net::Request& request, net::BodySink& sink,
                              std::stop_token stop) {
@@ -272,7 +272,7 @@ net::Response Wire::exchange(const net::Request& request, net::BodySink& sink,
       if (service == nullptr)
         return state->fail(Fault::Unreachable, state->where + ": connection refused");
       const bool secure = url->scheme == "https";
-      if (secure && !service->tls)
+      if (secure && !service->secured())
         return state->fail(Fault::Unreachable, state->where + " does not speak TLS");
       incoming->tls = secure;
       const bool http2 =
@@ -281,9 +281,8 @@ net::Response Wire::exchange(const net::Request& request, net::BodySink& sink,
       incoming->version = http2 ? net::HttpVersion::Http2 : net::HttpVersion::Http1;
       state->head.version = incoming->version;
       if (secure) {
-        if (const auto der = first_certificate_der(service->tls->identity.certificate_pem))
-          state->head.peer = net::Fingerprint::of_der(*der);
-        if (auto reason = handshake(*service->tls, request.tls, url->host, world_.now(), *incoming))
+        state->head.peer = chains_.look(service->tls->identity.certificate_pem).fingerprint;
+        if (auto reason = handshake(*service->tls, request.tls, url->host, *incoming))
           return state->fail(Fault::Denied, fmt::format("{}: {}", state->where, *reason));
       }
       sent = true;

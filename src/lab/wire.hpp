@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lab/chain_cache.hpp"
 #include "lab/network.hpp"
 #include "lab/world.hpp"
 #include "net/transport.hpp"
@@ -8,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace rocca::lab {
@@ -72,9 +74,13 @@ class Wire final : public net::Transport {
     std::size_t peak = 0;
   };
 
+  std::optional<std::string> handshake(const net::ServerTls& server, const net::Tls& client,
+                                       const std::string& host, net::Incoming& incoming);
+
   World& world_;
   InlineParker inline_;
   Parker& parker_;
+  ChainCache chains_;
   std::map<std::string, Load> load_;
   std::uint64_t exchanges_ = 0;
 };

@@ -359,6 +359,9 @@ class Datacenter {
   /// that obeys the power button and has no agent.
   std::function<std::optional<Guest>(const Vm& vm)> guest_of;
 
+  /// Asked what a running VM has done since it started; without it: nothing.
+  std::function<Counters(const Vm& vm)> counters_of;
+
   /// Asked for every request before anything is done.
   std::function<std::optional<RequestFault>(const Node& node, const net::Incoming& request)>
       request_fault;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -32,6 +33,13 @@ struct Guest {
     std::string out;
   };
   std::function<std::optional<Result>(const std::vector<std::string>& command)> run;
+};
+
+/// What a host counts of a VM's process since it started.
+struct Counters {
+  double cpu = 0;  // of all its processors, now: 0 to 1
+  std::uint64_t disk_read = 0, disk_written = 0;
+  std::uint64_t net_in = 0, net_out = 0;
 };
 
 }  // namespace rocca::lab::pve

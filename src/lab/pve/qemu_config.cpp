@@ -182,10 +182,19 @@ std::string machine_version(const Release& release) {
   return release.qemu.substr(0, release.qemu.find('.', release.qemu.find('.') + 1));
 }
 
+Counters counters_of(Datacenter& dc, const Vm& vm) {
+  return is_running(vm) && dc.counters_of ? dc.counters_of(vm) : Counters{};
+}
+
+text::Value count(std::uint64_t value) {
+  return number(static_cast<std::int64_t>(value));
+}
+
 /// What every list and status/current say.
 text::Value status_row(Datacenter& dc, const Node& node, const Vm& vm) {
   const std::string* name = vm.find("name");
   const bool running = is_running(vm);
+  const Counters counters = counters_of(dc, vm);
   const auto uptime =
       std::chrono::duration_cast<std::chrono::seconds>(dc.world.now() - vm.started).count();
   text::Value row =
@@ -194,13 +203,13 @@ text::Value status_row(Datacenter& dc, const Node& node, const Vm& vm) {
               {"status", string(running ? "running" : "stopped")},
               {"uptime", number(running ? uptime : 0)},
               {"cpus", number(cpu_count(vm, node))},
-              {"cpu", number(0)},
+              {"cpu", counters.cpu == 0 ? number(0) : text::Value::floating(counters.cpu)},
               {"mem", number(running ? static_cast<std::int64_t>(memory_of(vm) / 2) : 0)},
               {"maxmem", number(static_cast<std::int64_t>(memory_of(vm)))},
               {"disk", number(0)},
               {"maxdisk", number(static_cast<std::int64_t>(boot_disk_size(dc, vm)))},
-              {"netin", number(0)},
-              {"netout", number(0)}});
+              {"netin", count(counters.net_in)},
+              {"netout", count(counters.net_out)}});
   if (running) row.set("pid", number(vm.pid.value_or(0)));
   if (dc.release.nine()) {
     row.set("memhost", number(running ? static_cast<std::int64_t>(memory_of(vm)) : 0));
@@ -225,8 +234,9 @@ void add_process(Datacenter& dc, const Node& node, const Vm& vm, text::Value& ro
   row.set("qmpstatus", string(vm.power == Vm::Power::Paused      ? "paused"
                               : vm.power == Vm::Power::Prelaunch ? "prelaunch"
                                                                  : "running"));
-  row.set("diskread", number(0));
-  row.set("diskwrite", number(0));
+  const Counters counters = counters_of(dc, vm);
+  row.set("diskread", count(counters.disk_read));
+  row.set("diskwrite", count(counters.disk_written));
   row.set("running-qemu", string(dc.release.qemu));
   const auto machine = vm.running.find("machine");
   const std::string type =
@@ -248,7 +258,8 @@ void add_process(Datacenter& dc, const Node& node, const Vm& vm, text::Value& ro
       blocks.set(key, block_statistics(read));
     } else if (is_net_key(key)) {
       nics.set(fmt::format("tap{}i{}", vm.id, key.substr(3)),
-               object({{"netin", number(0)}, {"netout", number(0)}}));
+               object({{"netin", count(key == "net0" ? counters.net_in : 0)},
+                       {"netout", count(key == "net0" ? counters.net_out : 0)}}));
     }
   }
   if (blocks.size() > 0) row.set("blockstat", blocks);

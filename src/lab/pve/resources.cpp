@@ -82,13 +82,18 @@ text::Value vm_resource(Datacenter& dc, const Vm& vm) {
   const auto uptime =
       std::chrono::duration_cast<std::chrono::seconds>(dc.world.now() - vm.started).count();
   row.set("uptime", number(running ? uptime : 0));
-  row.set("cpu", number(0));
+  const Counters counters = running && dc.counters_of ? dc.counters_of(vm) : Counters{};
+  row.set("cpu", counters.cpu == 0 ? number(0) : text::Value::floating(counters.cpu));
   row.set("maxcpu", number(cpu_count(vm, *node)));
   row.set("mem", number(running ? static_cast<std::int64_t>(memory_of(vm) / 2) : 0));
   row.set("maxmem", number(static_cast<std::int64_t>(memory_of(vm))));
   row.set("disk", number(0));
   row.set("maxdisk", number(static_cast<std::int64_t>(boot_disk_size(dc, vm))));
-  for (const char* key : {"netin", "netout", "diskread", "diskwrite"}) row.set(key, number(0));
+  const std::pair<const char*, std::uint64_t> counted[] = {{"netin", counters.net_in},
+                                                           {"netout", counters.net_out},
+                                                           {"diskread", counters.disk_read},
+                                                           {"diskwrite", counters.disk_written}};
+  for (const auto& [key, value] : counted) row.set(key, number(static_cast<std::int64_t>(value)));
   if (dc.release.nine())
     row.set("memhost", number(running ? static_cast<std::int64_t>(memory_of(vm)) : 0));
   return row;

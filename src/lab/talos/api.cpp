@@ -176,7 +176,7 @@ void TalosNode::incoming(net::Incoming incoming, std::shared_ptr<net::Responder>
   if (incoming.method != "POST" || incoming.version != net::HttpVersion::Http2)
     return responder->answer(415, "", {{"content-type", "text/plain"}}, "gRPC requires HTTP/2\n");
   std::shared_ptr<Call> call = read_call(incoming, responder);
-  const bool maintenance = tls_ && tls_->clients == net::ServerTls::Clients::Ignore;
+  const bool maintenance = maintenance_api_;
   if (maintenance) {
     call->roles = {"os:reader"};
   } else {
@@ -460,7 +460,7 @@ Routine<void> TalosNode::serve(std::shared_ptr<Call> call) {
              "client configuration (talosconfig) can't be generated in the maintenance mode");
     refuse(Code::Unimplemented, fmt::format("method {} not implemented", name));
   }
-  need(name == "ApplyConfiguration" && in_maintenance() ? "AR" : method->roles);
+  need(name == "ApplyConfiguration" && in_maintenance() && !config_ ? "AR" : method->roles);
   co_await (this->*method->handler)(call);
 }
 

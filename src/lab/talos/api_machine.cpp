@@ -114,6 +114,12 @@ Routine<void> TalosNode::hostname_info(std::shared_ptr<Call> call) {
 }
 
 Routine<void> TalosNode::apply_maintenance(std::shared_ptr<Call> call) {
+  if (config_) {
+    // Nobody takes a second config any more: the handler waits for ever, the server waits for the
+    // handler, and the boot for the server.
+    wedged_ = true;
+    co_await hang(call);
+  }
   const auto request = call->parse<pb::ApplyConfigurationRequest>();
   const auto mode_number = static_cast<int>(request.mode());
   if (mode_number != pb::ApplyConfigurationRequest::REBOOT &&

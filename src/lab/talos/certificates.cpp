@@ -105,6 +105,12 @@ std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const 
   return net::Identity{text_of(certificate_out.get()), Secret::take(text_of(key_out.get()))};
 }
 
+bool is_authority(const SigningAuthority& authority) {
+  const Bio in = reader(authority.certificate_pem);
+  return Certificate{PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr)} &&
+         read_key(authority.key_pem);
+}
+
 SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now) {
   const std::string raw = entropy.bytes(32);
   const Key key{EVP_PKEY_new_raw_private_key(

@@ -33,6 +33,9 @@ struct Leaf {
 std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const Leaf& leaf,
                                        Entropy& entropy, Instant now);
 
+/// Would sign_leaf work with it?
+bool is_authority(const SigningAuthority& authority);
+
 /// A self-signed Ed25519 CA with this organization, as Talos's own is.
 SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now);
 

@@ -117,6 +117,26 @@ std::optional<std::string> EtcdCluster::transfer() {
   return std::nullopt;
 }
 
+bool EtcdCluster::campaign(const std::string& key, const std::string& candidate, Instant now,
+                           Duration lease) {
+  if (!has_quorum()) return false;
+  Holder& holder = elections_[key];
+  if (holder.who != candidate && holder.until > now) return false;
+  holder = {candidate, now + lease};
+  return true;
+}
+
+void EtcdCluster::resign(const std::string& key, const std::string& candidate) {
+  const auto found = elections_.find(key);
+  if (found != elections_.end() && found->second.who == candidate) elections_.erase(found);
+}
+
+std::optional<Instant> EtcdCluster::held_until(const std::string& key) const {
+  const auto found = elections_.find(key);
+  if (found == elections_.end()) return std::nullopt;
+  return found->second.until;
+}
+
 bool EtcdCluster::put(const std::string& key, std::string value) {
   if (!has_quorum()) return false;
   data_[key] = std::move(value);

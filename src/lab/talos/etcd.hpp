@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/clock.hpp"
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,6 +42,13 @@ class EtcdCluster {
   /// Hands leadership on; the new leader's name, or nothing if nobody else can take it.
   std::optional<std::string> transfer();
 
+  /// Elections as etcd's clients hold them: a key belongs to who took it for as long as the lease
+  /// is kept alive. False: somebody else has it, or there is no quorum.
+  bool campaign(const std::string& key, const std::string& candidate, Instant now, Duration lease);
+  void resign(const std::string& key, const std::string& candidate);
+  /// When the present holder's lease ends.
+  std::optional<Instant> held_until(const std::string& key) const;
+
   std::uint64_t term() const noexcept { return term_; }
   std::uint64_t index() const noexcept { return index_; }
   std::uint64_t revision() const noexcept { return revision_; }
@@ -62,8 +71,14 @@ class EtcdCluster {
  private:
   void elect();
 
+  struct Holder {
+    std::string who;
+    Instant until;
+  };
+
   std::vector<Member> members_;
   std::map<std::string, std::string> data_;
+  std::map<std::string, Holder> elections_;
   std::uint64_t leader_ = 0;
   std::uint64_t term_;
   std::uint64_t index_ = 3;

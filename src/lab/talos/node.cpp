@@ -60,6 +60,13 @@ bool Fleet::connects(const TalosNode& from, const TalosNode& to) const {
   return false;
 }
 
+bool Fleet::can_sign(const SigningAuthority& authority) {
+  const auto [found, fresh] =
+      authorities_.try_emplace(authority.certificate_pem + authority.key_pem);
+  if (fresh) found->second = is_authority(authority);
+  return found->second;
+}
+
 TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
     : fleet_(fleet),
       world_(fleet.world()),
@@ -145,6 +152,8 @@ void TalosNode::renew_leases() {
 void TalosNode::stop_all() {
   for (const Stop& process : processes_) process->raise("the machine stopped");
   processes_.clear();
+  apiserver_ = wedged_ = false;
+  owned_.clear();
   release_addresses();
   for (const auto& weak : calls_)
     if (const auto call = weak.lock()) {
@@ -171,8 +180,17 @@ void TalosNode::close_port() {
   listening_ = false;
 }
 
-void TalosNode::open_port(std::optional<net::ServerTls> tls) {
-  tls_ = std::move(tls);
+void TalosNode::open_port(std::function<net::ServerTls()> mint, bool maintenance) {
+  // One certificate for all addresses.
+  mint_ = [mint = std::move(mint), made = std::make_shared<std::optional<net::ServerTls>>()] {
+    if (!*made) *made = mint();
+    return **made;
+  };
+  maintenance_api_ = maintenance;
+  if (listening_ && !ports_.empty()) {
+    for (const Network::Id port : ports_) world_.network().replace_tls(port, mint_);
+    return;
+  }
   listening_ = true;
   listen();
 }
@@ -184,10 +202,11 @@ void TalosNode::listen() {
   for (const std::string& address : claimed_)
     ports_.push_back(world_.network().open(
         address, api_port,
-        {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), tls_,
+        {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), std::nullopt,
          [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
            incoming(std::move(request), std::move(responder));
-         }},
+         },
+         mint_},
         host_));
 }
 
@@ -195,6 +214,7 @@ void TalosNode::release_addresses() {
   close_port();
   for (const std::string& address : claimed_) world_.network().release(address, host_);
   claimed_.clear();
+  listen_apiserver();
 }
 
 /// Tells the network where this machine is heard, and listens there if it listens at all.
@@ -206,9 +226,12 @@ void TalosNode::claim_addresses() {
     std::vector<std::string> gateways;
     for (const Route& route : network_.routes)
       if (route.destination.empty() && route.link == each.link) gateways.push_back(route.gateway);
-    if (fleet_.lans == nullptr ||
-        (link != machine_.links.end() && fleet_.lans->routed(link->wire, each.cidr, gateways)))
+    if (fleet_.lans == nullptr || (link != machine_.links.end() && !machine_.no_way_back &&
+                                   fleet_.lans->routed(link->wire, each.cidr, gateways)))
       next.push_back(to_string(each.cidr.address()));
+    if (next.empty() || next.back() != to_string(each.cidr.address())) continue;
+    for (const SharedAddress& shared : owned_)
+      if (shared.link == each.link) next.push_back(shared.address);
   }
   for (const std::string& old : claimed_)
     if (std::find(next.begin(), next.end(), old) == next.end())
@@ -216,7 +239,9 @@ void TalosNode::claim_addresses() {
   for (const std::string& address : next) world_.network().claim(address, host_);
   const bool moved = claimed_ != next;
   claimed_ = std::move(next);
-  if (moved && listening_) listen();
+  if (!moved) return;
+  if (listening_) listen();
+  listen_apiserver();
 }
 
 void TalosNode::apply_network() {
@@ -306,30 +331,36 @@ Routine<void> TalosNode::run(Stop stop) {
     task_event("runningMaintenance", 0);
     co_await world_.sleep(timing_.maintenance, stop.get());
     if (!address_.empty()) {
-      Authority root(entropy_.fork(boot_id_), "maintenance-root", world_.now());
       std::vector<std::string> names{"127.0.0.1", "::1", hostname_};
       for (const Address& each : network_.addresses)
         names.push_back(to_string(each.cidr.address()));
-      net::ServerTls tls;
-      tls.identity = root.issue({.common_name = "maintenance-service.talos.dev",
-                                 .names = names,
-                                 .organization = "",
-                                 .client = false,
-                                 .valid_for = std::chrono::hours{24}},
-                                world_.now());
+      const auto mint = [entropy = entropy_.fork(boot_id_), names, now = world_.now()] {
+        Authority root(entropy, "maintenance-root", now);
+        net::ServerTls tls;
+        tls.identity = root.issue({.common_name = "maintenance-service.talos.dev",
+                                   .names = names,
+                                   .organization = "",
+                                   .client = false,
+                                   .valid_for = std::chrono::hours{24}},
+                                  now);
+        return tls;
+      };
       if (release_.minor() >= 13)
         co_await start_service("apid",
                                "service \"containerd\" to be \"up\", api certificates, config to "
                                "be ready",
                                fmt::format("Started task apid (PID {}) for container apid", ++pid_),
                                timing_.service, stop);
-      open_port(std::move(tls));
+      open_port(mint, true);
     }
     publish();
     while (!config_) co_await world_.wait(config_given_, {}, stop.get());
     // The maintenance service ends before apid begins: nobody listens in between.
     co_await world_.sleep(std::chrono::milliseconds{50}, stop.get());
     close_port();
+    // The maintenance server waits for a handler that never ends.
+    Signal never;
+    if (wedged_) co_await world_.wait(never, {}, stop.get());
     services_.erase("apid");
     std::erase(order_, "apid");
     co_await world_.sleep(timing_.transition, stop.get());
@@ -393,24 +424,25 @@ bool TalosNode::open_apid() {
   leaf.names.push_back(hostname_);
   if (const text::Value* sans = config_->main()->find({"machine", "certSANs"}))
     for (const text::Value& san : sans->items()) leaf.names.push_back(san.text());
-  auto identity = sign_leaf(authority, leaf, entropy_, world_.now());
-  if (!identity) return false;
-  net::ServerTls tls;
-  tls.identity = std::move(*identity);
-  tls.clients = net::ServerTls::Clients::Require;
-  tls.client_authority_pem = authority.certificate_pem;
+  if (!fleet_.can_sign(authority)) return false;
+  std::string clients = authority.certificate_pem;
   if (const text::Value* accepted = config_->main()->find({"machine", "acceptedCAs"}))
     for (const text::Value& each : accepted->items())
-      if (const text::Value* crt = each.find("crt"))
-        tls.client_authority_pem += pem_of(crt->text());
-  tls.exact_client_usage = release_.minor() >= 12 ||
-                           config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
-  if (listening_) {
-    tls_ = std::move(tls);
-    for (const Network::Id port : ports_) world_.network().replace_tls(port, tls_);
-  } else {
-    open_port(std::move(tls));
-  }
+      if (const text::Value* crt = each.find("crt")) clients += pem_of(crt->text());
+  const bool exact = release_.minor() >= 12 ||
+                     config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
+  open_port(
+      [authority, leaf, clients, exact, now = world_.now(),
+       entropy = entropy_.fork(fmt::format("apid/{}", ++certificates_))]() mutable {
+        net::ServerTls tls;
+        if (auto identity = sign_leaf(authority, leaf, entropy, now))
+          tls.identity = std::move(*identity);
+        tls.clients = net::ServerTls::Clients::Require;
+        tls.client_authority_pem = clients;
+        tls.exact_client_usage = exact;
+        return tls;
+      },
+      false);
   return true;
 }
 
@@ -458,6 +490,10 @@ Routine<void> TalosNode::boot_services(Stop stop) {
                   "\"/etc/cri/containerd.toml\"]) started with PID {}",
                   ++pid_),
       timing_.service, new_stop())));
+  if (control_plane) {
+    world_.spawn(contained(run_shared_addresses(new_stop())));
+    world_.spawn(contained(run_apiserver(new_stop())));
+  }
   start_extensions(false);
   co_await world_.sleep(timing_.service, stop.get());
   while (!open_apid()) co_await world_.sleep(std::chrono::seconds{2}, stop.get());
@@ -576,6 +612,7 @@ Routine<void> TalosNode::go_down(Stage stage, std::string sequence, bool again,
                                  std::function<void()> between, std::string actor) {
   const Stop stop = new_stop();
   stage_ = stage;
+  resign();
   sequence_event(sequence, 1, actor);
   phase_event("cleanup", 0);
   publish();

@@ -3,6 +3,7 @@
 #include "base/address.hpp"
 #include "lab/lans.hpp"
 #include "lab/network.hpp"
+#include "lab/talos/certificates.hpp"
 #include "lab/talos/config.hpp"
 #include "lab/talos/cosi.hpp"
 #include "lab/talos/etcd.hpp"
@@ -44,11 +45,17 @@ class Fleet {
     bool recovered = false;
   };
   std::vector<Bootstrapped> bootstraps;
+  /// What answers at port 6443 of a control plane once its API server runs. Without it: /livez,
+  /// /readyz and /version.
+  std::function<net::Handler(TalosNode& node)> kubernetes;
+  /// Is this a CA with its key? Looked at once per pair.
+  bool can_sign(const SigningAuthority& authority);
 
  private:
   friend class TalosNode;
   World& world_;
   std::vector<TalosNode*> nodes_;
+  std::map<std::string, bool> authorities_;
 };
 
 struct Disk {
@@ -84,6 +91,7 @@ struct Machine {
   bool kubernetes = true;    // images can be pulled and pods run
   bool agent_device = true;  // the port that qemu-guest-agent waits for
   bool halts = false;        // an ISO that found Talos installed
+  bool no_way_back = false;  // nobody routes its answers
   std::vector<std::string> resolvers{"1.1.1.1", "8.8.8.8"};
 };
 
@@ -159,6 +167,9 @@ class TalosNode {
   bool is_control_plane() const { return config_ && config_->is_control_plane(); }
   std::shared_ptr<EtcdCluster> etcd() const { return disk_.etcd; }
   bool etcd_runs() const;
+  bool apiserver_runs() const noexcept { return apiserver_; }
+  /// The shared addresses that are this node's now.
+  const std::vector<SharedAddress>& owned() const noexcept { return owned_; }
   const ResourceStore& resources() const noexcept { return store_; }
   bool service_running(const std::string& id) const;
 
@@ -206,7 +217,7 @@ class TalosNode {
   void apply_network();
   void claim_addresses();
   void release_addresses();
-  void open_port(std::optional<net::ServerTls> tls);
+  void open_port(std::function<net::ServerTls()> mint, bool maintenance);
   void listen();
   void close_port();
   bool open_apid();
@@ -231,6 +242,12 @@ class TalosNode {
   void stop_etcd();
   std::shared_ptr<EtcdCluster> find_cluster() const;
   void etcd_ready();
+
+  // node_kubernetes.cpp: the shared address, and what answers at port 6443
+  Routine<void> run_shared_addresses(Stop stop);
+  void resign();
+  Routine<void> run_apiserver(Stop stop);
+  void listen_apiserver();
 
   // resources.cpp: what the state looks like as COSI resources
   void publish();
@@ -332,12 +349,17 @@ class TalosNode {
   bool going_down_ = false;
   std::optional<MachineConfig> config_;
   std::optional<MachineConfig> partial_;  // fragments given in maintenance
-  std::optional<net::ServerTls> tls_;
+  std::function<net::ServerTls()> mint_;  // the certificate of port 50000, made when looked at
+  bool maintenance_api_ = false;          // no client certificates asked for
   bool listening_ = false;
   std::vector<Network::Id> ports_;
   Network::Host host_;
   std::vector<std::string> claimed_;  // addresses that the network knows us by
   bool warm_ = false;
+  std::vector<SharedAddress> owned_;
+  bool apiserver_ = false;
+  std::vector<Network::Id> apiserver_ports_;
+  bool wedged_ = false;  // a second apply in maintenance mode
   std::map<std::string, Service> services_;
   std::vector<std::string> order_;  // services as they were started
   std::vector<MachineEvent> events_;
@@ -350,6 +372,7 @@ class TalosNode {
   bool upgrading_ = false;
   std::vector<std::weak_ptr<Call>> calls_;
   std::uint64_t xids_ = 0;
+  std::uint64_t certificates_ = 0;
   std::uint64_t tries_ = 0;  // counts applies, so that a TRY reverts only what it tried
   std::optional<std::string> try_before_;
   unsigned pid_ = 1200;

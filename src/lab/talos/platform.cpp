@@ -446,6 +446,8 @@ NetworkState merge_network(const std::vector<Link>& links, const PlatformNetwork
           spoken.insert(name);
           if (const Value* on = device.find("dhcp"); on != nullptr && on->as_bool() == true)
             dhcp.insert(name);
+          if (const Value* vip = device.find({"vip", "ip"}))
+            state.shared.push_back({vip->text(), name});
           if (const Value* addresses = device.find("addresses"))
             for (const Value& address : addresses->items())
               add_address(address.text().find('/') == std::string::npos ? address.text() + "/32"
@@ -489,6 +491,8 @@ NetworkState merge_network(const std::vector<Link>& links, const PlatformNetwork
           for (const Value& route : routes->items())
             add_route(
                 {text_at(route, "destination"), text_at(route, "gateway"), document.name, 1024});
+      } else if (document.kind == "Layer2VIPConfig") {
+        state.shared.push_back({document.name, text_at(document.value, "link")});
       } else if (document.kind == "DHCPv4Config") {
         no_default_dhcp = true;
         dhcp.insert(document.name);

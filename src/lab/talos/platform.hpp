@@ -52,8 +52,14 @@ struct Route {
   std::string link;
   unsigned metric = 1024;
 };
+/// An address that control planes pass around among themselves.
+struct SharedAddress {
+  std::string address, link;
+  friend bool operator==(const SharedAddress&, const SharedAddress&) = default;
+};
 struct NetworkState {
   std::vector<Address> addresses;
+  std::vector<SharedAddress> shared;
   std::vector<Route> routes;
   std::vector<std::string> resolvers;
   std::string hostname, domain;

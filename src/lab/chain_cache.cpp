@@ -1,0 +1,55 @@
+#include "lab/chain_cache.hpp"
+
+#include "lab/pki.hpp"
+
+namespace rocca::lab {
+
+const ChainCache::Look& ChainCache::look(const std::string& pem) {
+  const auto [found, fresh] = looks_.try_emplace(pem);
+  Look& look = found->second;
+  if (!fresh) return look;
+  const auto der = first_certificate_der(pem);
+  if (!der) return look;
+  look.der = *der;
+  look.fingerprint = net::Fingerprint::of_der(*der);
+  const CertificateFacts facts = certificate_facts(pem);
+  look.from = Instant{std::chrono::seconds{facts.not_before}};
+  look.until = Instant{std::chrono::seconds{facts.not_after}};
+  look.only_client_usage = has_only_client_usage(pem);
+  return look;
+}
+
+/// One certificate, and it is valid now. Bundles are not remembered: any part may run out.
+bool ChainCache::current(const std::string& pem, Instant now) {
+  const std::string begin = "BEGIN CERTIFICATE";
+  const std::size_t first = pem.find(begin);
+  if (first == std::string::npos || pem.find(begin, first + 1) != std::string::npos) return false;
+  const Look& it = look(pem);
+  return it.from <= now && now <= it.until;
+}
+
+std::optional<std::string> ChainCache::refuse_server(const std::string& chain, const net::Tls& tls,
+                                                     const std::string& host, Instant now) {
+  if (tls.trust == net::Tls::Trust::Pinned && look(chain).fingerprint == tls.pin)
+    return std::nullopt;
+  const bool lasting = tls.trust == net::Tls::Trust::Authority && current(chain, now) &&
+                       current(tls.authority_pem, now);
+  if (!lasting) return lab::refuse_server(chain, tls, host, now);
+  const std::string key = chain + tls.authority_pem + host + " " + tls.server_name;
+  if (passed_.contains(key)) return std::nullopt;
+  auto refusal = lab::refuse_server(chain, tls, host, now);
+  if (!refusal) passed_.insert(key);
+  return refusal;
+}
+
+std::optional<std::string> ChainCache::refuse_client(const std::string& chain,
+                                                     const std::string& authority, Instant now) {
+  const bool lasting = current(chain, now) && current(authority, now);
+  const std::string key = "client " + chain + authority;
+  if (lasting && passed_.contains(key)) return std::nullopt;
+  auto refusal = lab::refuse_client(chain, authority, now);
+  if (lasting && !refusal) passed_.insert(key);
+  return refusal;
+}
+
+}  // namespace rocca::lab

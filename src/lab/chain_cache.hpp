@@ -1,0 +1,39 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "net/tls.hpp"
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace rocca::lab {
+
+/// Reads and verifies certificate chains once. The same few come with every exchange, and looking
+/// at them with OpenSSL costs more than all the rest of a simulated request.
+class ChainCache {
+ public:
+  struct Look {
+    std::string der;  // of the first certificate
+    std::optional<net::Fingerprint> fingerprint;
+    Instant from{}, until{};
+    bool only_client_usage = false;
+  };
+  const Look& look(const std::string& pem);
+
+  /// As in pki.hpp. A chain that passed passes again while nothing of it runs out; a refusal is
+  /// looked at anew each time.
+  std::optional<std::string> refuse_server(const std::string& chain, const net::Tls& tls,
+                                           const std::string& host, Instant now);
+  std::optional<std::string> refuse_client(const std::string& chain, const std::string& authority,
+                                           Instant now);
+
+ private:
+  bool current(const std::string& pem, Instant now);
+
+  std::map<std::string, Look> looks_;
+  std::set<std::string> passed_;
+};
+
+}  // namespace rocca::lab

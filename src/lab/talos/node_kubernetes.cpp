@@ -1,0 +1,162 @@
+#include "base/encoding.hpp"
+#include "base/strings.hpp"
+#include "lab/talos/certificates.hpp"
+#include "lab/talos/node.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::lab::talos {
+
+namespace {
+
+constexpr unsigned apiserver_port = 6443;
+constexpr Duration lease = std::chrono::seconds{60};
+
+std::string election(const SharedAddress& shared) {
+  return "talos:v1:vip:election:" + shared.address;
+}
+
+/// As much of an API server as tells that there is one.
+void answer_alone(const TalosNode& node, const net::Incoming& request, net::Responder& responder) {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  const auto plain = [&](int status, std::string text) {
+    responder.answer(status, "", {{"Content-Type", "text/plain; charset=utf-8"}}, std::move(text));
+  };
+  if (path == "/livez" || path == "/healthz") return plain(200, "ok");
+  if (path == "/readyz") {
+    const bool quorum = node.etcd() && node.etcd()->has_quorum();
+    return quorum ? plain(200, "ok") : plain(500, "[-]etcd failed: reason withheld\n");
+  }
+  text::Value answer = text::Value::map();
+  const auto set = [&](const char* key, std::string value) {
+    answer.set(key, text::Value::string(std::move(value)));
+  };
+  if (path == "/version") {
+    const std::string image = node.config()->get({"cluster", "apiServer", "image"});
+    std::string tag = image.substr(image.rfind(':') + 1);
+    if (!Version::parse(tag)) tag = "v1.34.1";
+    const Version version = *Version::parse(tag);
+    set("major", std::to_string(version.major()));
+    set("minor", std::to_string(version.minor()));
+    set("gitVersion", tag.starts_with('v') ? tag : "v" + tag);
+    set("platform", "linux/amd64");
+    return responder.answer(200, "", {{"Content-Type", "application/json"}},
+                            text::emit_json(answer));
+  }
+  set("kind", "Status");
+  set("apiVersion", "v1");
+  set("status", "Failure");
+  set("message", fmt::format("forbidden: User \"system:anonymous\" cannot get path \"{}\"", path));
+  set("reason", "Forbidden");
+  answer.set("code", text::Value::integer(403));
+  responder.answer(403, "", {{"Content-Type", "application/json"}}, text::emit_json(answer));
+}
+
+}  // namespace
+
+/// Each control plane asks etcd for the address; who gets it keeps it by asking again in time. One
+/// that dies is followed when its lease ends, one that goes says so.
+Routine<void> TalosNode::run_shared_addresses(Stop stop) {
+  while (true) {
+    std::vector<SharedAddress> mine;
+    std::optional<Instant> soonest;
+    const EtcdCluster::Member* self =
+        disk_.etcd && etcd_runs() ? disk_.etcd->find(disk_.etcd_member) : nullptr;
+    if (self != nullptr && !self->learner && !going_down_)
+      for (const SharedAddress& shared : network_.shared) {
+        if (disk_.etcd->campaign(election(shared), boot_id_, world_.now(), lease)) {
+          mine.push_back(shared);
+        } else if (const auto until = disk_.etcd->held_until(election(shared))) {
+          soonest = soonest ? std::min(*soonest, *until) : *until;
+        }
+      }
+    if (mine != owned_) {
+      owned_ = std::move(mine);
+      for (const SharedAddress& shared : owned_)
+        world_.note(fmt::format("{} takes the shared address {}", hostname_, shared.address));
+      claim_addresses();
+    }
+    const Instant next = world_.now() + lease / 3;
+    co_await world_.wait(
+        changed_, soonest && *soonest > world_.now() ? std::min(*soonest, next) : next, stop.get());
+  }
+}
+
+void TalosNode::resign() {
+  if (owned_.empty()) return;
+  for (const SharedAddress& shared : owned_)
+    if (disk_.etcd) disk_.etcd->resign(election(shared), boot_id_);
+  owned_.clear();
+  claim_addresses();
+  for (TalosNode* node : fleet_.nodes()) node->changed_.wake_all();
+}
+
+/// The static pod comes up once kubelet and the local etcd run, and dies with etcd.
+Routine<void> TalosNode::run_apiserver(Stop stop) {
+  const auto wanted = [this] {
+    return machine_.kubernetes && service_running("kubelet") && etcd_runs() && disk_.etcd &&
+           disk_.etcd->find(disk_.etcd_member) != nullptr &&
+           (apiserver_ || disk_.etcd->has_quorum());
+  };
+  while (true) {
+    while (wanted() == apiserver_)
+      co_await world_.wait(changed_, world_.now() + std::chrono::seconds{20}, stop.get());
+    if (!apiserver_) co_await world_.sleep(timing_.static_pods, stop.get());
+    apiserver_ = wanted();
+    listen_apiserver();
+    changed_.wake_all();
+  }
+}
+
+void TalosNode::listen_apiserver() {
+  for (const Network::Id port : apiserver_ports_) world_.network().close(port);
+  apiserver_ports_.clear();
+  if (!apiserver_ || !config_) return;
+  const auto pem = [&](const char* part) {
+    return from_base64(config_->get({"cluster", "ca", part})).value_or("");
+  };
+  Leaf leaf;
+  leaf.common_name = "kube-apiserver";
+  leaf.organizations = {"kube-master"};
+  leaf.valid_for = std::chrono::hours{8760};
+  const std::string endpoint = config_->get({"cluster", "controlPlane", "endpoint"});
+  if (const auto url = net::Url::parse(endpoint)) leaf.names.push_back(url->host);
+  if (const text::Value* sans = config_->main()->find({"cluster", "apiServer", "certSANs"}))
+    for (const text::Value& san : sans->items()) leaf.names.push_back(san.text());
+  for (const char* name : {"kubernetes", "kubernetes.default", "kubernetes.default.svc",
+                           "kubernetes.default.svc.cluster.local", "localhost"})
+    leaf.names.emplace_back(name);
+  leaf.names.push_back(hostname_);
+  for (const Address& each : network_.addresses)
+    leaf.names.push_back(to_string(each.cidr.address()));
+  leaf.names.emplace_back("127.0.0.1");
+  const SigningAuthority authority{pem("crt"), pem("key")};
+  if (!fleet_.can_sign(authority)) return;  // the pod crashes, and nobody listens
+  const auto mint = [authority, leaf, now = world_.now(),
+                     made = std::make_shared<std::optional<net::ServerTls>>(),
+                     entropy = entropy_.fork(fmt::format("kube/{}", ++certificates_))]() mutable {
+    if (*made) return **made;
+    net::ServerTls tls;
+    if (auto identity = sign_leaf(authority, leaf, entropy, now))
+      tls.identity = std::move(*identity);
+    tls.clients = net::ServerTls::Clients::Ask;
+    tls.client_authority_pem = authority.certificate_pem;
+    *made = tls;
+    return tls;
+  };
+  const net::Handler handler =
+      fleet_.kubernetes
+          ? fleet_.kubernetes(*this)
+          : net::Handler([this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
+              answer_alone(*this, request, *responder);
+            });
+  for (const std::string& address : claimed_)
+    apiserver_ports_.push_back(world_.network().open(
+        address, apiserver_port,
+        {fmt::format("kubernetes/{}", hostname_), std::nullopt, handler, mint}, host_));
+}
+
+}  // namespace rocca::lab::talos
