@@ -25,6 +25,19 @@
 
 namespace rocca::scenarios {
 
+/// Kubernetes 1.32 is what every supported Talos runs.
+inline std::string spec_text(const std::string& talos, const std::string& network,
+                             const std::string& nodes, const std::string& kubernetes = "") {
+  return fmt::format(
+      "apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
+      "  talos: {{ version: {}, extensions: [qemu-guest-agent] }}\n  kubernetes: {{ version: "
+      "v1.32.4{} }}\n"
+      "  network: {{ {} }}\n  proxmox:\n    endpoints: [https://pve.home:8006]\n"
+      "    insecure: true\n    token: {{ secret: proxmox.token }}\n    hosts: [pve1]\n"
+      "  nodes:\n{}",
+      talos, kubernetes, network, nodes);
+}
+
 /// Raises the nodes of a spec in a lab with our own clients, one call after the other: what the
 /// engine does, without the engine.
 class NodeRig {
@@ -102,10 +115,13 @@ class NodeRig {
     artifact.platform = platform == "metal" ? factory::Platform::Metal : factory::Platform::NoCloud;
     const std::string path = factory::image_path(id, *spec.talos.version, artifact);
     const std::string file = fmt::format("talos-{}-{}.qcow2", platform, id.substr(0, 12));
-    if (downloaded_.insert(file).second)
-      finish(pve.start_download(
-          "pve1",
-          {.storage = "local", .filename = file, .url = "https://factory.talos.dev" + path}));
+    if (downloaded_.insert(file).second) {
+      proxmox::Download download;
+      download.storage = "local";
+      download.filename = file;
+      download.url = "https://factory.talos.dev" + path;
+      finish(pve.start_download("pve1", download));
+    }
     proxmox::VmCreate vm;
     vm.vmid = vmid(node);
     vm.name = node.vm_name;
@@ -130,7 +146,7 @@ class NodeRig {
       vm.drives["ide2"] = drive;
       proxmox::IpConfig ip;
       ip.address = "dhcp";
-      if (*spec.network.addressing == spec::Addressing::Static && node.address) {
+      if (*spec.network.addressing != spec::Addressing::Dhcp && node.address) {
         ip.address =
             fmt::format("{}/{}", to_string(**node.address), (*spec.network.subnet)->prefix());
         ip.gateway = to_string(**spec.network.gateway);

@@ -9,17 +9,6 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-std::string spec_text(const std::string& talos, const std::string& network,
-                      const std::string& nodes, const std::string& kubernetes = "") {
-  return fmt::format(
-      "apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
-      "  talos: {{ version: {}, extensions: [qemu-guest-agent] }}\n  kubernetes: {{ {} }}\n"
-      "  network: {{ {} }}\n  proxmox:\n    endpoints: [https://pve.home:8006]\n"
-      "    insecure: true\n    token: {{ secret: proxmox.token }}\n    hosts: [pve1]\n"
-      "  nodes:\n{}",
-      talos, kubernetes, network, nodes);
-}
-
 constexpr const char* lan = "subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1]";
 
 class TalosNodes : public ::testing::TestWithParam<const char*> {};
@@ -30,7 +19,7 @@ TEST_P(TalosNodes, ThreeControlPlanesAndAWorkerBecomeACluster) {
                         "    cp-2: { role: controlplane, address: 10.0.0.12 }\n"
                         "    cp-3: { role: controlplane, address: 10.0.0.13 }\n"
                         "    w-1: { role: worker, address: 10.0.0.21 }\n",
-                        "endpoint: { vip: 10.0.0.20 }")};
+                        ", endpoint: { vip: 10.0.0.20 }")};
   for (const spec::Node& node : rig.spec.nodes) {
     rig.create(node);
     const std::string at = to_string(**node.address);
@@ -77,7 +66,7 @@ TEST_P(TalosNodes, ThreeControlPlanesAndAWorkerBecomeACluster) {
       return false;
     }
   };
-  EXPECT_TRUE(healthy("10.0.0.12"));
+  EXPECT_TRUE(rig.until([&] { return healthy("10.0.0.12"); }));
   EXPECT_TRUE(healthy("10.0.0.20"));
   rig.finish(rig.pve.start_stop("pve1", rig.vmid(first)));
   EXPECT_FALSE(healthy("10.0.0.20"));

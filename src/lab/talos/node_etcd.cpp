@@ -23,8 +23,11 @@ std::shared_ptr<EtcdCluster> TalosNode::find_cluster() const {
     if (node != this && node->powered_ && node->is_control_plane() && node->etcd_runs() &&
         node->disk_.etcd && node->disk_.etcd->has_quorum() && fleet_.connects(*this, *node) &&
         node->config_->get({"cluster", "id"}) == config_->get({"cluster", "id"}) &&
-        node->config_->get({"cluster", "etcd", "ca", "crt"}) ==
-            config_->get({"cluster", "etcd", "ca", "crt"}))
+        // A worker's config knows nothing of etcd; it finds the cluster through its API servers,
+        // which those in containers never reached.
+        ((!is_control_plane() && !in_container()) ||
+         node->config_->get({"cluster", "etcd", "ca", "crt"}) ==
+             config_->get({"cluster", "etcd", "ca", "crt"})))
       return node->disk_.etcd;
   return nullptr;
 }
