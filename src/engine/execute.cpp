@@ -386,12 +386,18 @@ class Execution {
       return;
     }
     if (out_of_patience(step)) {
-      fail(step, Error(Fault::Timeout, fmt::format("still waiting after {}: {}",
-                                                   to_rough_string(step.patience), what)));
+      time_out(step, what, "");
       return;
     }
     schedule_.again(step.address,
                     runner_.now() + std::min(std::max(how_long, least_wait), left(step)));
+  }
+
+  void time_out(Step& step, const std::string& what, const std::string& hint) {
+    Error error(Fault::Timeout,
+                fmt::format("still waiting after {}: {}", to_rough_string(step.patience), what));
+    if (!hint.empty()) error.hint(hint);
+    fail(step, std::move(error));
   }
 
   void failed(Step& step) {
@@ -425,8 +431,11 @@ class Execution {
       look(step, runner_.now());
       return;
     }
-    if (may_pass(fault)) error.during("trying for " + to_rough_string(step.patience));
-    fail(step, std::move(error));
+    if (may_pass(fault)) {
+      time_out(step, error.message(), error.hint());
+    } else {
+      fail(step, std::move(error));
+    }
   }
 
   /// The far side may have acted. Never a blind repeat: the kind says when to look, then the world

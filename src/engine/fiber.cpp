@@ -31,6 +31,7 @@
 #endif
 #endif
 #if defined(ROCCA_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(ROCCA_TSAN)
@@ -129,6 +130,10 @@ struct Fiber::Context {
       throw Error(Fault::Busy, fmt::format("no guard for a stack: {}", std::strerror(errno)));
     }
     stack = static_cast<char*>(base) + page;
+#if defined(ROCCA_ASAN)
+    // The kernel may give the place of a stack that was dropped with its frames still marked.
+    __asan_unpoison_memory_region(stack, size);
+#endif
 #if defined(ROCCA_TSAN)
     tsan = __tsan_create_fiber(0);
 #endif

@@ -11,7 +11,7 @@ namespace rocca::engine {
 ///
 /// A switch saves what the C++ runtime keeps per thread about exceptions (else `throw;` in one
 /// fiber would rethrow another's) and tells the sanitizers. On x86-64 it is a few instructions of
-/// our own: swapcontext asks the kernel for the signal mask each time (0.3 µs against 0.01 µs).
+/// our own: swapcontext asks the kernel for the signal mask each time (245 ns against 20 ns).
 class Fiber {
  public:
   /// With a page below the stack that nobody may touch: running over it is a fault, not a riddle.

@@ -54,7 +54,7 @@ void Schedule::ready(Id id, Tick since) {
     give_back(entry);
     return;
   }
-  entry.rank = {entry.held.empty(), -entry.way, since, id};
+  entry.rank = {entry.held.empty(), -entry.way, entry.fresh, since, id};
   entry.woken_by.reset();
   ready_.insert(entry.rank);
 }
@@ -141,6 +141,7 @@ std::optional<std::string> Schedule::next(Tick now) {
     if (full) continue;
     count_acting(entry, -1);
     entry.phase = Phase::InFlight;
+    entry.fresh = false;
     ++in_flight_;
     return entry.address;
   }

@@ -20,7 +20,8 @@ namespace rocca::engine {
 /// questions and answers gives the same order, always.
 ///
 /// Among the steps that may start: first those that hold an Act lane (their end lets others in),
-/// then those with the longest way still behind them, then who waits longest, then graph order.
+/// then those with the longest way still behind them, then those that have begun (else a thousand
+/// first looks would come before the first act), then who waits longest, then graph order.
 class Schedule {
  public:
   enum class Outcome { Settled, Failed };
@@ -71,6 +72,7 @@ class Schedule {
   struct Rank {
     bool empty_handed = true;  // holds no Act lane
     std::int64_t behind = 0;   // negative: the longest way first
+    bool fresh = true;         // has not been offered yet
     Tick since{};
     Id id = 0;
     friend auto operator<=>(const Rank&, const Rank&) = default;
@@ -85,6 +87,7 @@ class Schedule {
     std::size_t missing = 0;  // needs that have not settled
     std::vector<Id> dependents;
     std::int64_t way = 0;  // of itself and the longest chain behind it
+    bool fresh = true;
     bool acting = false;
     std::vector<Use> uses;
     std::vector<LaneId> held;  // Act lanes

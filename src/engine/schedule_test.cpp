@@ -109,6 +109,15 @@ TEST(Schedule, WhoHoldsAnActLaneGoesFirst) {
   EXPECT_EQ(schedule.next(zero + 3s), "z") << "although b waits longer";
 }
 
+TEST(Schedule, WhoHasBegunGoesBeforeWhoHasNot) {
+  Schedule schedule{flat({"a", "b", "c"}), 1};
+  EXPECT_EQ(schedule.next(zero), "a");
+  schedule.again("a", zero + 1s);
+  EXPECT_EQ(schedule.next(zero), "b");
+  schedule.again("b", zero + 2s);
+  EXPECT_EQ(schedule.next(zero + 2s), "a") << "although c waits longer";
+}
+
 TEST(Schedule, TheLongestWayGoesFirst) {
   graph::Graph graph = flat({"a", "b"});
   graph.needs("end", "b");

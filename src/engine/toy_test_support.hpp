@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -102,21 +103,23 @@ class Site {
                     std::function<void()> effect) {
     std::string id = fmt::format("task-{}", ++task_count_);
     tasks[id] = {address, clock_.tick() + takes, std::move(failure), std::move(effect), false};
+    running_.emplace(tasks[id].ends, id);
     settle_tasks();
     return id;
   }
 
   void settle_tasks() {
-    for (auto& [id, task] : tasks) {
-      if (task.over || task.ends > clock_.tick()) continue;
+    while (!running_.empty() && running_.begin()->first <= clock_.tick()) {
+      Task& task = tasks.at(running_.begin()->second);
+      running_.erase(running_.begin());
       task.over = true;
       if (task.failure.empty()) task.effect();
     }
   }
   bool busy_with(const std::string& address) const {
-    for (const auto& [id, task] : tasks)
-      if (task.address == address && !task.over) return true;
-    return false;
+    return std::any_of(running_.begin(), running_.end(), [&](const auto& entry) {
+      return tasks.at(entry.second).address == address;
+    });
   }
   /// What is there in the end, without what depends on when.
   std::string picture() {
@@ -144,6 +147,7 @@ class Site {
   Fibers* fibers_ = nullptr;
   Duration latency_{};
   std::mutex mutex_;
+  std::multimap<Tick, std::string> running_;
   std::uint64_t task_count_ = 0;
 };
 
@@ -155,7 +159,6 @@ namespace rocca::resources {
 class World {
  public:
   engine::toy::Site& site;
-  std::map<std::string, engine::Fields> known;
   std::stop_token stop;
 };
 
@@ -170,9 +173,7 @@ class ToyWorlds final : public Worlds {
   explicit ToyWorlds(Site& site) : site_(site) {}
   void with(const std::string&, std::stop_token stop,
             const std::function<void(World&)>& body) override {
-    std::unique_lock lock{mutex_};
-    World world{site_, known_, std::move(stop)};
-    lock.unlock();
+    World world{site_, std::move(stop)};
     body(world);
   }
   void learn(const std::string& address, const std::optional<Fields>& facts) override {
