@@ -7,7 +7,7 @@
 
 #include <atomic>
 #include <deque>
-#include <map>
+#include <memory>
 #include <utility>
 
 namespace rocca::engine {
@@ -49,7 +49,8 @@ class Inline final : public InlineRunner {
     if (!inside()) throw Error(Fault::Bug, "only a call of this runner can be parked");
     Call& self = *current_;
     const std::uint64_t ticket = ++self.parked;
-    arrange([this, &self, ticket] {
+    arrange([this, &self, ticket, alive = std::weak_ptr<Alive>(alive_)] {
+      if (alive.expired()) return;        // the world goes on without this runner
       if (self.parked != ticket) return;  // a wake of an earlier time
       ++self.parked;
       ready_.push_back(&self);
@@ -58,6 +59,7 @@ class Inline final : public InlineRunner {
   }
 
  private:
+  struct Alive {};
   struct Call {
     explicit Call(std::size_t stack) : fiber(stack) {}
     std::string name;
@@ -102,6 +104,7 @@ class Inline final : public InlineRunner {
   std::vector<std::string> ended_;
   Call* current_ = nullptr;
   std::atomic<bool> nudged_ = false;
+  std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
 };
 
 }  // namespace

@@ -117,6 +117,21 @@ TEST(InlineRunner, AWakeThatComesTwiceCountsOnce) {
   EXPECT_EQ(runner->now(), Tick{6s}) << "an old wake ended a new wait";
 }
 
+TEST(InlineRunner, AWakeMayComeAfterItsRunnerIsGone) {
+  toy::Time time;
+  bool passed = false;
+  {
+    const auto runner = runner_of(time);
+    runner->start("a", [&] {
+      pause(time, *runner, 5s);
+      passed = true;
+    });
+    EXPECT_THAT(runner->wait_until(Tick{1s}), IsEmpty());
+  }
+  EXPECT_TRUE(time.advance({}));
+  EXPECT_FALSE(passed);
+}
+
 /// Each fiber is inside a catch while others throw and catch: `throw;` must find its own exception.
 TEST(InlineRunner, ExceptionsInFlightBelongToTheirFiber) {
   toy::Time time;

@@ -66,16 +66,17 @@ void Schedule::set_lanes(const std::string& address, std::vector<Lane> lanes) {
   for (Lane& lane : lanes) {
     const auto [found, is_new] =
         lane_ids_.try_emplace(std::move(lane.name), static_cast<LaneId>(lanes_.size()));
+    const LaneId named = found->second;
     const unsigned width = std::max(1u, lane.width);
     if (is_new) lanes_.push_back({width, 0, false, {}});
-    LaneState& state = lanes_[found->second];
-    state.width = std::min(state.width, width);
-    const auto named = std::find_if(entry.uses.begin(), entry.uses.end(),
-                                    [&](const Use& use) { return use.lane == found->second; });
-    if (named == entry.uses.end())
-      entry.uses.push_back({found->second, lane.hold});
-    else if (lane.hold == Lane::Hold::Act)
-      named->hold = Lane::Hold::Act;
+    lanes_[named].width = std::min(lanes_[named].width, width);
+    const auto use = std::find_if(entry.uses.begin(), entry.uses.end(),
+                                  [named](const Use& other) { return other.lane == named; });
+    if (use == entry.uses.end()) {
+      entry.uses.push_back({named, lane.hold});
+    } else if (lane.hold == Lane::Hold::Act) {
+      use->hold = Lane::Hold::Act;
+    }
   }
   // It may stand in the queue of a lane that it no longer wants.
   if (!entry.queued_at) return;
