@@ -248,6 +248,11 @@ void Connection::finish() {
   update_interest();
 }
 
+void Connection::leave() {
+  finish();
+  if (const auto session = std::move(session_)) session->lost();
+}
+
 void Connection::cut() {
   if (!open()) return;
   reset_on_close(socket_);

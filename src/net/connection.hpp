@@ -57,6 +57,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// The orderly end: sends what waits, then closes, and drains input first so that no RST
   /// overtakes the last bytes.
   void finish();
+  /// The orderly end, of which the session is told now.
+  void leave();
   /// RST, at once; what waits is lost, and TLS says no goodbye.
   void cut();
   /// At once: one attempt to send what waits, then close.

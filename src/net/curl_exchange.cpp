@@ -88,13 +88,13 @@ void CurlExchange::set(CURLoption option, Value value) {
                                         curl_.easy_strerror(code)));
 }
 
-Response CurlExchange::run(const std::string& user_agent, const std::string& proxy,
+Response CurlExchange::run(const CurlSurroundings& surroundings, const std::string& proxy,
                            const std::stop_token& stop) {
   line_.tls.forget_trouble();
   set_connection(proxy);
-  set_headers(user_agent);
+  set_headers(surroundings.user_agent);
   set_body();
-  if (tls_) set_tls();
+  if (tls_) set_tls(surroundings.roots);
 
   const CURLcode code = wait_for_end(stop);
   if (trouble_) std::rethrow_exception(trouble_);
@@ -161,13 +161,16 @@ void CurlExchange::set_connection(const std::string& proxy) {
   set(CURLOPT_PREREQDATA, static_cast<void*>(this));
 }
 
-void CurlExchange::set_tls() {
+void CurlExchange::set_tls(const std::string& roots) {
   const auto trust = request_.tls.trust;
   const bool verify = trust == Tls::Trust::System || trust == Tls::Trust::Authority;
   set(CURLOPT_SSL_VERIFYPEER, verify ? 1L : 0L);
   set(CURLOPT_SSL_VERIFYHOST, verify ? 2L : 0L);
   if (trust != Tls::Trust::System) {  // reading the machine's 140 roots for nothing takes 20 ms
     set(CURLOPT_CAINFO, static_cast<const char*>(nullptr));
+    set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+  } else if (!roots.empty()) {
+    set(CURLOPT_CAINFO, roots.c_str());  // as OpenSSL's and Go's own programs do
     set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
   }
   set(CURLOPT_SSL_SESSIONID_CACHE, 0L);  // a resumed session would not pass our verify hook

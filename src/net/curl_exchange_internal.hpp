@@ -37,6 +37,12 @@ struct CurlLine {
   CurlEasy easy;
 };
 
+/// What is the same for every exchange of a transport.
+struct CurlSurroundings {
+  std::string user_agent;
+  std::string roots;  // a file with the machine's root certificates (SSL_CERT_FILE); empty: usual
+};
+
 /// One exchange on a line, from the first option to the answer or the Error.
 class CurlExchange {
  public:
@@ -45,14 +51,14 @@ class CurlExchange {
   CurlExchange(const CurlExchange&) = delete;
   CurlExchange& operator=(const CurlExchange&) = delete;
 
-  Response run(const std::string& user_agent, const std::string& proxy,
+  Response run(const CurlSurroundings& surroundings, const std::string& proxy,
                const std::stop_token& stop);
 
  private:
   template <class Value>
   void set(CURLoption option, Value value);
   void set_connection(const std::string& proxy);
-  void set_tls();
+  void set_tls(const std::string& roots);
   void set_headers(const std::string& user_agent);
   void set_body();
   CURLcode wait_for_end(const std::stop_token& stop);

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 
 namespace rocca::net {
 namespace {
@@ -85,6 +86,18 @@ TEST_F(CurlTls, AnotherAuthorityIsDeniedBeforeAnythingIsSent) {
                 AllOf(HasSubstr("not trusted"), HasSubstr(to_string(server_.fingerprint))));
   }
   EXPECT_EQ(requests_, 0);
+}
+
+TEST_F(CurlTls, TheSystemsRootsMayStandInAnotherFile) {
+  TestServer server(options_, counting());
+  const std::string file = ::testing::TempDir() + "/roots.pem";
+  std::ofstream(file) << authority_.pem();
+  setenv("SSL_CERT_FILE", file.c_str(), 1);
+  CurlTransport trusting;
+  unsetenv("SSL_CERT_FILE");
+  EXPECT_EQ(fetch(trusting, ask(server.url(), Tls::system())).body, "hi");
+  EXPECT_EQ(error_of(ask(server.url(), Tls::system())).fault(), Fault::Denied)
+      << "one that was made without it";
 }
 
 TEST_F(CurlTls, AnotherNameIsDenied) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <list>
 #include <mutex>
 
@@ -46,10 +47,14 @@ Fingerprint line_key(const Request& request, const Url& url, const std::string& 
 class CurlTransport::Pool {
  public:
   explicit Pool(Options options)
-      : options_(std::move(options)), proxies_(Proxies::from_environment()) {}
+      : options_(std::move(options)), proxies_(Proxies::from_environment()) {
+    const char* const roots = std::getenv("SSL_CERT_FILE");
+    if (roots != nullptr) surroundings_.roots = roots;
+    surroundings_.user_agent = options_.user_agent;
+  }
 
-  const Options& options() const { return options_; }
   const Proxies& proxies() const { return proxies_; }
+  const CurlSurroundings& surroundings() const { return surroundings_; }
 
   std::unique_ptr<CurlLine> take(const Fingerprint& key) {
     const std::lock_guard lock(mutex_);
@@ -81,6 +86,7 @@ class CurlTransport::Pool {
 
   const Options options_;
   const Proxies proxies_;
+  CurlSurroundings surroundings_;
   std::mutex mutex_;
   std::list<Idle> idle_;
 };
@@ -107,7 +113,7 @@ Response CurlTransport::exchange(const Request& request, BodySink& sink, std::st
   // A line on which an exchange failed is not kept: what stands on it is not known.
   Response response = [&] {
     CurlExchange exchange(*line, request, *url, sink);
-    return exchange.run(pool_->options().user_agent, proxy, stop);
+    return exchange.run(pool_->surroundings(), proxy, stop);
   }();
   pool_->give_back(key, std::move(line));
   return response;

@@ -11,7 +11,8 @@ namespace rocca::net {
 /// reused per endpoint and TLS identity, never across identities; only GET and HEAD go out on a
 /// used one, because libcurl repeats by itself a request whose answer was lost on a reused
 /// connection. Cancelling wakes it within 100 ms. Proxies come from the environment (HTTPS_PROXY,
-/// NO_PROXY…), read once when it is made.
+/// NO_PROXY…), and so does another file of root certificates (SSL_CERT_FILE); read once when it is
+/// made.
 class CurlTransport final : public Transport {
  public:
   struct Options {

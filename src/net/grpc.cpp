@@ -171,10 +171,9 @@ GrpcStatus read_status(const Response& response, const FrameSink& sink, const Gr
     throw Error(Fault::Rejected,
                 fmt::format("{} answered {} with '{}', which is not gRPC", call.origin, call.method,
                             response.headers.find("content-type").value_or("no content type")));
-  if (!code) {
-    become(GrpcCode::Unknown, "the far side ended the call without a status");
-    return status;
-  }
+  // A server that goes down in the middle of its answer: it may have acted.
+  if (!code)
+    throw Error(Fault::Lost, fmt::format("{} ended {} without a status", call.origin, call.method));
   const auto number = parse_uint(trim(*code));
   if (!number || *number >= names.size()) {
     become(GrpcCode::Unknown, fmt::format("the far side gave the unknown status '{}'", *code));

@@ -121,8 +121,13 @@ TEST_F(Grpc, ATrailersOnlyAnswerHasThemInTheHeaders) {
   EXPECT_EQ(answer.status.message, "not authorized");
 }
 
-TEST_F(Grpc, AMissingOrUnknownStatusIsUnknown) {
-  EXPECT_EQ(grpc_unary(transport_, call_).status.code, GrpcCode::Unknown);
+TEST_F(Grpc, AMissingStatusIsALostAnswer) {
+  const GrpcStatus status = grpc_unary(transport_, call_).status;
+  EXPECT_EQ(status.code, GrpcCode::Unavailable);
+  EXPECT_THAT(status.message, HasSubstr("without a status"));
+}
+
+TEST_F(Grpc, AnUnknownStatusIsUnknown) {
   for (const char* code : {"17", "x", "-1", ""}) {
     status(code);
     EXPECT_EQ(grpc_unary(transport_, call_).status.code, GrpcCode::Unknown) << code;

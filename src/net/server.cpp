@@ -164,7 +164,9 @@ class Server::Loop {
     listener.socket.reset();
     const auto all = connections_;
     for (const auto& [id, connection] : all) {
-      if (connection->door().listener == listener.door.listener) connection->close();
+      // In order: with input unread, a plain close sends RST, which overtakes an answer's last
+      // bytes.
+      if (connection->door().listener == listener.door.listener) connection->leave();
     }
   }
 
