@@ -1,0 +1,244 @@
+#include "report/plan.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "base/units.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::report {
+
+namespace {
+
+using engine::Action;
+using engine::Planned;
+using text::Value;
+
+constexpr std::uint64_t plan_format = 1;
+
+Ink ink_of(Action action) {
+  switch (action) {
+    case Action::Create:
+      return Ink::Green;
+    case Action::Destroy:
+    case Action::Replace:
+      return Ink::Red;
+    case Action::Update:
+      return Ink::Yellow;
+    case Action::None:
+      break;
+  }
+  return Ink::Dim;
+}
+
+const char* verb_of(Action action) {
+  switch (action) {
+    case Action::Create:
+      return "create";
+    case Action::Update:
+      return "change";
+    case Action::Replace:
+      return "replace";
+    case Action::Destroy:
+      return "destroy";
+    case Action::None:
+      break;
+  }
+  return "wait";
+}
+
+std::string shown(const std::string& value) {
+  return value.empty() ? "(nothing)" : value;
+}
+
+void render_fields(std::string& out, const std::vector<engine::FieldChange>& fields,
+                   const Style& style) {
+  std::size_t widest = 0;
+  for (const auto& field : fields) widest = std::max(widest, columns(field.field));
+  widest = std::min<std::size_t>(widest, 28);
+  for (const auto& field : fields) {
+    out += "        " + pad(field.field, widest) + "  ";
+    if (field.before.empty())
+      out += shown(field.after);
+    else
+      out += ink(style, Ink::Dim, shown(field.before)) + " → " + shown(field.after);
+    if (field.effect > engine::Effect::Live)
+      out += ink(style, Ink::Yellow, fmt::format("  ({})", engine::to_string(field.effect)));
+    out += "\n";
+  }
+}
+
+void render_step(std::string& out, const Planned& step, const Style& style) {
+  const engine::Change& change = step.change;
+  const bool refused = !change.refusal.empty();
+  const std::string sign = refused ? "!" : engine::sign_of(change.action);
+  out += fmt::format(
+      "{} {}", ink(style, refused ? Ink::Red : ink_of(change.action), fmt::format("{:>3}", sign)),
+      ink(style, Ink::Bold, step.address));
+  std::vector<std::string> tail = {verb_of(change.action)};
+  if (change.effect > engine::Effect::Live) tail.emplace_back(engine::to_string(change.effect));
+  if (step.estimate) tail.push_back("about " + to_rough_string(*step.estimate));
+  out += ink(style, Ink::Dim, "  " + join(tail, ", "));
+  if (!step.place.empty()) out += ink(style, Ink::Dim, "  " + step.place);
+  out += "\n";
+  const std::size_t width = std::max<std::size_t>(style.width, 60);
+  if (!change.reason.empty())
+    out += "      " + wrap("because " + change.reason, width - 6, 6) + "\n";
+  render_fields(out, change.fields, style);
+  if (refused) {
+    out += "      " + ink(style, Ink::Red, wrap("refused: " + change.refusal, width - 6, 6)) + "\n";
+    if (!change.hint.empty()) out += "      " + wrap("hint: " + change.hint, width - 6, 6) + "\n";
+  }
+  if (!step.needs.empty())
+    out += "      " + ink(style, Ink::Dim, wrap("after " + enumerate(step.needs), width - 6, 6)) +
+           "\n";
+}
+
+Value texts(const std::vector<std::string>& list) {
+  Value out = Value::list();
+  for (const std::string& item : list) out.append(Value::string(item));
+  return out;
+}
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+Value to_value(const Planned& step) {
+  Value out = Value::map();
+  out.set("address", Value::string(step.address));
+  out.set("action", Value::string(engine::to_string(step.change.action)));
+  out.set("effect", Value::string(engine::to_string(step.change.effect)));
+  out.set("reason", Value::string(step.change.reason));
+  if (!step.place.empty()) out.set("place", Value::string(step.place));
+  Value fields = Value::list();
+  for (const auto& field : step.change.fields) {
+    Value one = Value::map();
+    one.set("field", Value::string(field.field));
+    one.set("before", Value::string(field.before));
+    one.set("after", Value::string(field.after));
+    one.set("effect", Value::string(engine::to_string(field.effect)));
+    fields.append(std::move(one));
+  }
+  out.set("fields", std::move(fields));
+  out.set("needs", texts(step.needs));
+  if (!step.change.refusal.empty()) {
+    out.set("refusal", Value::string(step.change.refusal));
+    if (!step.change.hint.empty()) out.set("hint", Value::string(step.change.hint));
+  }
+  if (step.estimate) out.set("estimateSeconds", Value::floating(seconds(*step.estimate)));
+  return out;
+}
+
+}  // namespace
+
+std::string summary_line(const engine::Plan& plan) {
+  const engine::Summary& sum = plan.summary;
+  std::string out =
+      fmt::format("Plan: {} to create, {} to change, {} to replace, {} to destroy; {} unchanged",
+                  sum.create, sum.update, sum.replace, sum.destroy, sum.unchanged);
+  if (sum.refused > 0) out += fmt::format("; {} refused", sum.refused);
+  out += ".";
+  if (plan.estimate && !plan.steps.empty())
+    out += " About " + to_rough_string(*plan.estimate) + ".";
+  return out;
+}
+
+std::string render(const engine::Plan& plan, const Style& style) {
+  std::string out;
+  for (const Planned& step : plan.steps) render_step(out, step, style);
+  for (const auto& [address, why] : plan.failed) {
+    out += fmt::format("{} {}\n", ink(style, Ink::Red, "  ?"), ink(style, Ink::Bold, address));
+    out += "      " + wrap("it could not be read: " + why, style.width - 6, 6) + "\n";
+  }
+  if (plan.empty())
+    return fmt::format("Nothing to do: cluster {} is as its spec says ({} looked at).\n",
+                       plan.cluster, plural(plan.summary.unchanged, "thing"));
+  out += "\n" + ink(style, Ink::Bold, summary_line(plan)) + "\n";
+  if (plan.effect > engine::Effect::Live)
+    out +=
+        fmt::format("The costliest change is of the class {}.\n", engine::to_string(plan.effect));
+  return out;
+}
+
+Value to_value(const engine::Plan& plan) {
+  Value out = Value::map();
+  out.set("cluster", Value::string(plan.cluster));
+  out.set("empty", Value::boolean(plan.empty()));
+  Value sum = Value::map();
+  const auto count = [&](const char* name, unsigned number) {
+    sum.set(name, Value::integer(number));
+  };
+  count("create", plan.summary.create);
+  count("update", plan.summary.update);
+  count("replace", plan.summary.replace);
+  count("destroy", plan.summary.destroy);
+  count("unchanged", plan.summary.unchanged);
+  count("refused", plan.summary.refused);
+  out.set("summary", std::move(sum));
+  out.set("effect", Value::string(engine::to_string(plan.effect)));
+  Value steps = Value::list();
+  for (const Planned& step : plan.steps) steps.append(to_value(step));
+  out.set("steps", std::move(steps));
+  Value failed = Value::map();
+  for (const auto& [address, why] : plan.failed) failed.set(address, Value::string(why));
+  out.set("failed", std::move(failed));
+  if (plan.estimate) out.set("estimateSeconds", Value::floating(seconds(*plan.estimate)));
+  out.set("boundTo", Value::string(plan.bound_to));
+  return out;
+}
+
+std::string plan_file(const engine::Plan& plan, const PlanFile& head) {
+  Value out = Value::map();
+  out.set("kind", Value::string("rocca plan"));
+  out.set("format", Value::unsigned_integer(plan_format));
+  out.set("rocca", Value::string(head.rocca));
+  out.set("made", Value::string(head.made));
+  out.set("targets", texts(head.targets));
+  out.set("allowed", texts(head.allowed));
+  out.set("plan", to_value(plan));
+  return text::emit_json(out, {.pretty = true}) + "\n";
+}
+
+PlanFile read_plan_file(std::string_view text, const std::string& name) {
+  const auto wrong = [&](const std::string& why) {
+    return Error(Fault::Usage, fmt::format("{} is no plan file: {}", name, why))
+        .hint("`rocca plan --out FILE` writes one");
+  };
+  Value root;
+  try {
+    root = text::parse_json(text, name);
+  } catch (const Error& error) {
+    throw wrong(error.message());
+  }
+  const auto text_at = [&](std::initializer_list<std::string_view> path) -> std::string {
+    const Value* found = root.find(path);
+    if (found == nullptr || found->as_string() == nullptr)
+      throw wrong(fmt::format("it has no text at '{}'", fmt::join(path, ".")));
+    return *found->as_string();
+  };
+  const auto list_at = [&](std::string_view key) {
+    std::vector<std::string> out;
+    if (const Value* found = root.find(key))
+      for (const Value& item : found->items()) out.push_back(item.text());
+    return out;
+  };
+  if (text_at({"kind"}) != "rocca plan") throw wrong("it is of another kind");
+  const Value* format = root.find("format");
+  if (format == nullptr || format->as_uint() != plan_format)
+    throw Error(Fault::Refused,
+                fmt::format("{} was written by rocca {}, whose plan files this one does not read",
+                            name, text_at({"rocca"})))
+        .hint("make the plan again with this rocca");
+  return {.cluster = text_at({"plan", "cluster"}),
+          .rocca = text_at({"rocca"}),
+          .bound_to = text_at({"plan", "boundTo"}),
+          .made = text_at({"made"}),
+          .targets = list_at("targets"),
+          .allowed = list_at("allowed")};
+}
+
+}  // namespace rocca::report

@@ -1,0 +1,88 @@
+#include "report/plan.hpp"
+#include "text/json.hpp"
+
+namespace rocca::report {
+
+namespace {
+
+// Written as JSON because that is what it is read as; the test holds to_value against it.
+constexpr std::string_view schema = R"json({
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "title": "rocca plan",
+  "description": "What `rocca plan -o json` prints: everything `rocca up` would do, with its reasons.",
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["cluster", "empty", "summary", "effect", "steps", "failed", "boundTo"],
+  "properties": {
+    "cluster": {"type": "string"},
+    "empty": {"type": "boolean", "description": "Nothing to do, and everything could be read."},
+    "summary": {
+      "type": "object",
+      "additionalProperties": false,
+      "required": ["create", "update", "replace", "destroy", "unchanged", "refused"],
+      "properties": {
+        "create": {"type": "integer", "minimum": 0},
+        "update": {"type": "integer", "minimum": 0},
+        "replace": {"type": "integer", "minimum": 0},
+        "destroy": {"type": "integer", "minimum": 0},
+        "unchanged": {"type": "integer", "minimum": 0},
+        "refused": {"type": "integer", "minimum": 0}
+      }
+    },
+    "effect": {"$ref": "#/$defs/effect", "description": "The costliest of all changes."},
+    "steps": {
+      "type": "array",
+      "description": "In an order that respects every dependency; unchanged things are left out.",
+      "items": {
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["address", "action", "effect", "reason", "fields", "needs"],
+        "properties": {
+          "address": {"type": "string", "description": "Kind, a slash, a name: vm/cp-1"},
+          "action": {"enum": ["none", "create", "update", "replace", "destroy"]},
+          "effect": {"$ref": "#/$defs/effect"},
+          "reason": {"type": "string"},
+          "place": {"type": "string", "description": "Where the spec asks for it."},
+          "fields": {
+            "type": "array",
+            "items": {
+              "type": "object",
+              "additionalProperties": false,
+              "required": ["field", "before", "after", "effect"],
+              "properties": {
+                "field": {"type": "string"},
+                "before": {"type": "string", "description": "Empty: not there."},
+                "after": {"type": "string"},
+                "effect": {"$ref": "#/$defs/effect"}
+              }
+            }
+          },
+          "needs": {"type": "array", "items": {"type": "string"}},
+          "refusal": {"type": "string", "description": "Why it cannot be done."},
+          "hint": {"type": "string"},
+          "estimateSeconds": {"type": "number", "minimum": 0}
+        }
+      }
+    },
+    "failed": {
+      "type": "object",
+      "description": "What could not be read, and why.",
+      "additionalProperties": {"type": "string"}
+    },
+    "estimateSeconds": {"type": "number", "minimum": 0},
+    "boundTo": {"type": "string", "description": "Digest of what was wanted and what was seen."}
+  },
+  "$defs": {
+    "effect": {
+      "enum": ["none", "live", "service", "reboot", "power-cycle", "replace", "data-loss"]
+    }
+  }
+})json";
+
+}  // namespace
+
+text::Value plan_schema() {
+  return text::parse_json(schema, "plan schema");
+}
+
+}  // namespace rocca::report

@@ -1,0 +1,120 @@
+#include "report/plan.hpp"
+
+#include "base/error.hpp"
+#include "report/test_plans.hpp"
+#include "support/golden.hpp"
+#include "text/json.hpp"
+
+#include <gmock/gmock.h>
+
+namespace rocca::report {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using text::Value;
+
+TEST(PlanText, ShowsEveryChangeWithItsReasonAndCost) {
+  rocca::test::expect_golden("report/plan.txt", render(test::mixed_plan(), {.width = 80}));
+}
+
+TEST(PlanText, AnEmptyPlanIsOneSentence) {
+  engine::Plan plan;
+  plan.cluster = "blue";
+  plan.summary.unchanged = 17;
+  EXPECT_EQ(render(plan),
+            "Nothing to do: cluster blue is as its spec says (17 things looked at).\n");
+}
+
+TEST(PlanText, WhatCouldNotBeReadIsNoEmptyPlan) {
+  engine::Plan plan;
+  plan.cluster = "blue";
+  plan.failed["vm/cp-1"] = "no answer from pve.home:8006";
+  EXPECT_THAT(render(plan), HasSubstr("? vm/cp-1\n      it could not be read: no answer"));
+}
+
+/// As much of JSON Schema as plan_schema uses; "" when it fits, else the first place that does not.
+std::string misfit(const Value& value, const Value& schema, const Value& root,
+                   const std::string& at) {
+  if (const Value* ref = schema.find("$ref"))
+    return misfit(value, *root.find({"$defs", ref->text().substr(std::string("#/$defs/").size())}),
+                  root, at);
+  if (const Value* choices = schema.find("enum")) {
+    for (const Value& choice : choices->items())
+      if (choice == value) return "";
+    return at + " is none of the choices";
+  }
+  const std::string type = schema.find("type")->text();
+  if (type == "string") return value.is_string() ? "" : at + " is no string";
+  if (type == "boolean") return value.as_bool() ? "" : at + " is no boolean";
+  if (type == "integer") return value.as_int() ? "" : at + " is no integer";
+  if (type == "number") return value.as_float() ? "" : at + " is no number";
+  if (type == "array") {
+    if (!value.is_list()) return at + " is no array";
+    for (const Value& item : value.items())
+      if (auto bad = misfit(item, *schema.find("items"), root, at + "[]"); !bad.empty()) return bad;
+    return "";
+  }
+  if (!value.is_map()) return at + " is no object";
+  if (const Value* required = schema.find("required"))
+    for (const Value& key : required->items())
+      if (value.find(key.text()) == nullptr) return at + " has no " + key.text();
+  const Value* more = schema.find("additionalProperties");
+  for (const text::Entry& entry : value.entries()) {
+    const Value* properties = schema.find("properties");
+    const Value* known = properties == nullptr ? nullptr : properties->find(entry.key);
+    if (known == nullptr && more != nullptr && more->is_map()) known = more;
+    if (known == nullptr) return at + "." + entry.key + " is not in the schema";
+    if (auto bad = misfit(entry.value, *known, root, at + "." + entry.key); !bad.empty())
+      return bad;
+  }
+  return "";
+}
+
+TEST(PlanJson, FitsThePublishedSchema) {
+  const Value schema = plan_schema();
+  engine::Plan plan = test::mixed_plan();
+  plan.failed["vm/cp-2"] = "no answer";
+  EXPECT_EQ(misfit(to_value(plan), schema, schema, "plan"), "");
+  EXPECT_EQ(misfit(to_value(engine::Plan{}), schema, schema, "plan"), "");
+}
+
+TEST(PlanJson, TheSchemaNoticesAStrangeKey) {
+  const Value schema = plan_schema();
+  Value value = to_value(test::mixed_plan());
+  value.set("colour", Value::string("red"));
+  EXPECT_EQ(misfit(value, schema, schema, "plan"), "plan.colour is not in the schema");
+}
+
+TEST(PlanFile, IsReadBack) {
+  const PlanFile head{.cluster = "blue",
+                      .rocca = "0.1.0",
+                      .made = "2026-11-16T03:04:05Z",
+                      .targets = {"vm/cp-1"},
+                      .allowed = {"live", "reboot"}};
+  const PlanFile back = read_plan_file(plan_file(test::mixed_plan(), head), "p.json");
+  EXPECT_EQ(back.cluster, "blue");
+  EXPECT_EQ(back.bound_to, "sha256:0123");
+  EXPECT_EQ(back.made, head.made);
+  EXPECT_THAT(back.targets, ElementsAre("vm/cp-1"));
+  EXPECT_THAT(back.allowed, ElementsAre("live", "reboot"));
+}
+
+Fault fault_of(const std::string& text) {
+  try {
+    read_plan_file(text, "p.json");
+  } catch (const Error& error) {
+    return error.fault();
+  }
+  return Fault::Bug;
+}
+
+TEST(PlanFile, OtherFilesAreRefusedByName) {
+  EXPECT_EQ(fault_of("{"), Fault::Usage);
+  EXPECT_EQ(fault_of("{}"), Fault::Usage);
+  EXPECT_EQ(fault_of(R"({"kind": "terraform plan"})"), Fault::Usage);
+  EXPECT_EQ(fault_of(R"({"kind": "rocca plan", "format": 99, "rocca": "9.0.0"})"), Fault::Refused);
+}
+
+}  // namespace
+}  // namespace rocca::report

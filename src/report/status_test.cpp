@@ -1,0 +1,86 @@
+#include "report/status.hpp"
+
+#include "support/golden.hpp"
+
+#include <gmock/gmock.h>
+
+namespace rocca::report {
+namespace {
+
+using resources::Drift;
+using std::chrono::hours;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr Instant now{seconds{1'763'500'000}};
+
+resources::ClusterStatus three_nodes() {
+  resources::ClusterStatus status;
+  status.cluster = "blue";
+  for (const std::string name : {"cp-1", "cp-2", "worker-1"}) {
+    resources::NodeStatus node;
+    node.name = name;
+    node.role = name == "worker-1" ? "worker" : "controlplane";
+    node.machine = "VM 10" + name.substr(name.size() - 1) + " on pve1";
+    node.power = "running";
+    node.address = "10.0.0.1" + name.substr(name.size() - 1);
+    node.talos = "v1.11.5";
+    node.stage = "running";
+    node.healthy = true;
+    if (name != "worker-1") node.etcd = name == "cp-1" ? "leader" : "member";
+    status.nodes.push_back(node);
+  }
+  status.nodes[0].has_vip = true;
+  status.nodes[2].healthy = false;
+  status.nodes[2].stage = "no answer";
+  status.nodes[2].problem = "nothing answers at 10.0.0.11:50000 for 3m";
+  status.vip = "10.0.0.20";
+  status.vip_owner = "cp-1";
+  status.etcd = "2 members, healthy";
+  status.certificates = {{"talos", now + hours{24 * 300}}, {"kube", now - hours{1}}};
+  status.last_backup = now - hours{7};
+  return status;
+}
+
+TEST(Status, IsATableOfNodes) {
+  rocca::test::expect_golden("report/status.txt", render(three_nodes(), now, {.width = 100}));
+}
+
+std::vector<Drift> drifts() {
+  Drift cores{.address = "vm/cp-1",
+              .field = "cores",
+              .declared = "4",
+              .found = "8",
+              .effect = engine::Effect::PowerCycle,
+              .by = "anna@pam",
+              .task = "qmconfig",
+              .since = now - seconds{90}};
+  Drift tags{.address = "vm/cp-2", .field = "tags", .declared = "blue", .found = "red"};
+  Drift name = tags;
+  name.field = "name";
+  name.ignored = true;
+  return {cores, tags, name};
+}
+
+TEST(DriftText, NamesTheCulprit) {
+  rocca::test::expect_golden("report/drift.txt", render(drifts(), "blue", now, {.width = 80}));
+}
+
+TEST(DriftText, IgnoredAloneIsNoDrift) {
+  EXPECT_THAT(render({drifts()[2]}, "blue", now, {}), HasSubstr("No drift"));
+}
+
+TEST(History, NewestLast) {
+  state::State state;
+  state.cluster = "blue";
+  state.serial = 12;
+  state.bootstrapped = now - hours{30};
+  state.items["vm/cp-1"].settled = now - hours{31};
+  state.items["image/local"].settled = now - hours{32};
+  state.items["vm/cp-2"].receipt = "UPID:x";
+  state.durations["vm/create"] = seconds{42};
+  rocca::test::expect_golden("report/history.txt", render_history(state, now, {.width = 80}));
+}
+
+}  // namespace
+}  // namespace rocca::report
