@@ -137,6 +137,10 @@ class World {
 
   const Clock& clock() const noexcept { return clock_; }
   Instant now() const { return clock_.now(); }
+  /// What the clocks of clients show. In time-lapse they are behind ours, and certificates must be
+  /// good for them.
+  Instant outside() const { return outside_ ? outside_() : now(); }
+  void set_outside(std::function<Instant()> clock) { outside_ = std::move(clock); }
   std::int64_t unix_time() const;
   std::uint64_t seed() const noexcept { return seed_; }
   /// An independent stream of chance; the same name gives the same numbers whatever else was drawn.
@@ -189,6 +193,7 @@ class World {
 
   std::uint64_t seed_;
   VirtualClock clock_;
+  std::function<Instant()> outside_;
   SeededEntropy entropy_;
   Trace trace_;
   std::unique_ptr<Network> network_;

@@ -270,7 +270,7 @@ Routine<void> TalosNode::generate_client_configuration(std::shared_ptr<Call> cal
   const auto identity =
       sign_leaf({from_base64(ca).value_or(""),
                  from_base64(config_->get({"machine", "ca", "key"})).value_or("")},
-                leaf, entropy_, world_.now());
+                leaf, entropy_, world_.outside());
   if (!identity) refuse(Code::Unknown, "failed to parse PEM block");
   const std::string key = talos_key_pem(identity->key_pem.reveal());
   std::string name = config_->get({"cluster", "clusterName"});
@@ -303,7 +303,7 @@ Routine<void> TalosNode::kubeconfig(std::shared_ptr<Call> call) {
   const auto identity =
       sign_leaf({from_base64(ca).value_or(""),
                  from_base64(config_->get({"cluster", "ca", "key"})).value_or("")},
-                leaf, entropy_, world_.now() - std::chrono::seconds{10});
+                leaf, entropy_, world_.outside() - std::chrono::seconds{10});
   if (!identity) refuse(Code::Unknown, "failed to parse PEM block");
   const std::string cluster = config_->get({"cluster", "clusterName"});
   const std::string text = fmt::format(

@@ -432,7 +432,7 @@ bool TalosNode::open_apid() {
   const bool exact = release_.minor() >= 12 ||
                      config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
   open_port(
-      [authority, leaf, clients, exact, now = world_.now(),
+      [authority, leaf, clients, exact, now = world_.outside(),
        entropy = entropy_.fork(fmt::format("apid/{}", ++certificates_))]() mutable {
         net::ServerTls tls;
         if (auto identity = sign_leaf(authority, leaf, entropy, now))
