@@ -1,5 +1,6 @@
 #include "cli/command.hpp"
 #include "cli/commands.hpp"
+#include "cli/life_catalog.hpp"
 #include "cli/proxmox_access.hpp"
 #include "cli/secrets_catalog.hpp"
 
@@ -225,6 +226,7 @@ Catalog catalog() {
              "before there is a spec"},
             {"rocca doctor blue --probe --trace probe.jsonl", "can a VM really be made there"}},
        .run = run_doctor});
+  add_life_verbs(verbs);
   verbs.push_back({.name = "kubeconfig",
                    .group = "Access",
                    .summary = "mint an admin kubeconfig",
@@ -274,7 +276,7 @@ Catalog catalog() {
                  {.name = "faults",
                   .kind = FlagKind::Text,
                   .value = "FILE",
-                  .help = "what goes wrong, and when (YAML)"},
+                  .help = "what goes wrong, and when (YAML); SIGHUP reads it again"},
                  {.name = "speed",
                   .kind = FlagKind::Text,
                   .value = "FACTOR",

@@ -16,22 +16,24 @@ namespace rocca::cli {
 
 namespace {
 
-/// From here on SIGINT and SIGTERM wait for whoever asks; threads made later inherit that.
+/// From here on SIGINT, SIGTERM and SIGHUP wait for whoever asks; threads made later inherit that.
 class SignalsHeld {
  public:
   SignalsHeld() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsHeld(const SignalsHeld&) = delete;
   SignalsHeld& operator=(const SignalsHeld&) = delete;
 
-  void wait() const {
+  int wait() const {
     int number = 0;
     sigwait(&set_, &number);
+    return number;
   }
 
  private:
@@ -93,6 +95,24 @@ std::string for_people(const text::Value& data, const lab::Home& home) {
   return text;
 }
 
+/// What stands in the faults file now happens from now on: so a person or a script plays with a lab
+/// that runs.
+void play_again(Context& context, const Invocation& invocation, lab::Home& home,
+                lab::Sockets& sockets) {
+  const auto file = invocation.find("faults");
+  if (!file) {
+    context.err << "SIGHUP: there is no --faults file to read again\n";
+    return;
+  }
+  try {
+    const auto faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
+    sockets.run([&] { faults.arm(home.dc); });
+    context.err << fmt::format("{} was read again\n", *file);
+  } catch (const Error& error) {
+    context.err << error.render();
+  }
+}
+
 }  // namespace
 
 int run_lab(Context& context, const Invocation& invocation) {
@@ -115,7 +135,7 @@ int run_lab(Context& context, const Invocation& invocation) {
   const text::Value data = describe(home, sockets);
   print(context, invocation, data, for_people(data, home));
   context.out.flush();
-  signals.wait();
+  while (signals.wait() == SIGHUP) play_again(context, invocation, home, sockets);
   sockets.stop();
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -42,43 +43,6 @@ secrets::Bundle find_secrets(Context& context, const Invocation& invocation,
   return std::move(*bundle);
 }
 
-/// Manifests that are files are carried inside the configuration, each under a name of its own: two
-/// of one name would be refused by the node.
-talos::ConfigInput::Pairs manifest_files(Context& context, const spec::Spec& spec) {
-  talos::ConfigInput::Pairs out;
-  std::set<std::string> paths, names;
-  for (const spec::Texts* list : {&spec.kubernetes.cni.manifests, &spec.addons.manifests}) {
-    for (const auto& manifest : *list) {
-      if (manifest->find("://") != std::string::npos) continue;
-      const std::string path = absolute(spec.folder, *manifest);
-      if (!paths.insert(path).second) continue;
-      const std::string file = manifest->substr(manifest->rfind('/') + 1);
-      const std::string stem = file.substr(0, file.rfind('.'));
-      std::string name = stem;
-      for (unsigned number = 2; !names.insert(name).second; ++number)
-        name = fmt::format("{}-{}", stem, number);
-      out.emplace_back(std::move(name), context.files.get(path));
-    }
-  }
-  return out;
-}
-
-talos::Surroundings surroundings(Context& context, const Invocation& invocation,
-                                 const spec::Spec& spec) {
-  talos::Surroundings around;
-  around.bundle = find_secrets(context, invocation, spec);
-  if (spec.tailscale) {
-    const auto transport = context.transport();
-    sources::Resolver resolver{spec, secret_doors(context, *transport)};
-    around.tailscale_key = resolver.get(*spec.tailscale->auth_key, "tailscale.authKey");
-  }
-  if (const auto lock = spec::find_lock(context.files, spec.folder))
-    for (const auto& [name, addon] : lock->addons)
-      if (!addon.url.empty()) around.addon_urls[name] = addon.url;
-  around.manifest_files = manifest_files(context, spec);
-  return around;
-}
-
 std::vector<const spec::Node*> chosen_nodes(const Invocation& invocation, const spec::Spec& spec) {
   std::vector<const spec::Node*> nodes;
   for (const std::string& name : invocation.all("node")) {
@@ -114,7 +78,9 @@ bool check(Context& context, const spec::Spec& spec, const spec::Node& node,
 int run_render(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   const auto nodes = chosen_nodes(invocation, spec);
-  talos::Surroundings around = surroundings(context, invocation, spec);
+  const auto transport = context.transport();
+  talos::Surroundings around =
+      surroundings(context, spec, find_secrets(context, invocation, spec), *transport);
   const bool in_clear = invocation.is_set("show-secrets");
   const auto out = invocation.find("out");
   std::vector<std::pair<const spec::Node*, talos::MachineConfig>> configs;

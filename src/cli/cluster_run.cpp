@@ -1,0 +1,239 @@
+#include "cli/cluster_run.hpp"
+
+#include "backends/make_store.hpp"
+#include "base/error.hpp"
+#include "cli/cluster_secrets.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+#include "cli/live_screen.hpp"
+#include "cli/proxmox_access.hpp"
+#include "report/progress.hpp"
+#include "sources/resolver.hpp"
+#include "spec/lock.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <ostream>
+#include <set>
+
+namespace rocca::cli {
+
+namespace {
+
+std::string absolute(const std::string& folder, const std::string& path) {
+  return path.starts_with('/') ? path : folder + "/" + path;
+}
+
+/// Manifests that are files are carried inside the configuration, each under a name of its own: two
+/// of one name would be refused by the node.
+talos::ConfigInput::Pairs manifest_files(Context& context, const spec::Spec& spec) {
+  talos::ConfigInput::Pairs out;
+  std::set<std::string> paths, names;
+  for (const spec::Texts* list : {&spec.kubernetes.cni.manifests, &spec.addons.manifests}) {
+    for (const auto& manifest : *list) {
+      if (manifest->find("://") != std::string::npos) continue;
+      const std::string path = absolute(spec.folder, *manifest);
+      if (!paths.insert(path).second) continue;
+      const std::string file = manifest->substr(manifest->rfind('/') + 1);
+      const std::string stem = file.substr(0, file.rfind('.'));
+      std::string name = stem;
+      for (unsigned number = 2; !names.insert(name).second; ++number)
+        name = fmt::format("{}-{}", stem, number);
+      out.emplace_back(std::move(name), context.files.get(path));
+    }
+  }
+  return out;
+}
+
+/// `anna@laptop, process 4711`: who holds a lock, for whoever finds it held.
+std::string who_am_i(const Context& context) {
+  std::array<char, 256> machine{};
+  if (gethostname(machine.data(), machine.size() - 1) != 0) machine[0] = '\0';
+  const std::string user = context.variable("USER").value_or("somebody");
+  return fmt::format("{}@{}, process {}", user, machine.data(), getpid());
+}
+
+engine::EffectPolicy policy_of(const spec::Spec& spec, const Invocation& invocation) {
+  engine::EffectPolicy policy;
+  policy.protect = *spec.protect;
+  policy.allowed.clear();
+  for (const auto& effect : spec.allow)
+    if (const auto known = engine::parse_effect(spec::to_string(*effect)))
+      policy.allowed.insert(*known);
+  if (find_flag(invocation.command(), "allow") != nullptr)
+    for (const std::string& word : invocation.all("allow"))
+      if (const auto known = engine::parse_effect(word)) policy.allowed.insert(*known);
+  return policy;
+}
+
+proxmox::Access proxmox_access(Context& context, const spec::Spec& spec, net::Transport& transport,
+                               std::stop_token stop) {
+  const spec::Proxmox& wanted = *spec.proxmox;
+  proxmox::Access access;
+  for (const auto& endpoint : wanted.endpoints) access.endpoints.push_back(*endpoint);
+  const auto text_of = [](const auto& maybe) {
+    return maybe ? std::optional<std::string>{**maybe} : std::nullopt;
+  };
+  std::optional<std::string> ca_file = text_of(wanted.ca_file);
+  if (ca_file) ca_file = absolute(spec.folder, *ca_file);
+  access.tls = trust_of(context, text_of(wanted.fingerprint), ca_file, *wanted.insecure);
+  sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
+  access.token = resolver.get(*wanted.token, "proxmox.token");
+  return access;
+}
+
+}  // namespace
+
+talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
+                                 net::Transport& transport, std::stop_token stop) {
+  talos::Surroundings around;
+  around.bundle = std::move(bundle);
+  if (spec.tailscale) {
+    sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
+    around.tailscale_key = resolver.get(*spec.tailscale->auth_key, "tailscale.authKey");
+  }
+  if (const auto lock = spec::find_lock(context.files, spec.folder))
+    for (const auto& [name, addon] : lock->addons)
+      if (!addon.url.empty()) around.addon_urls[name] = addon.url;
+  around.manifest_files = manifest_files(context, spec);
+  return around;
+}
+
+Flag allow_flag() {
+  return {.name = "allow",
+          .kind = FlagKind::Choice,
+          .value = "CLASS",
+          .choices = {"live", "service", "reboot", "power-cycle", "replace", "data-loss"},
+          .help = "allow changes of this class too",
+          .repeats = true};
+}
+
+Flag events_flag() {
+  return {.name = "events",
+          .kind = FlagKind::Text,
+          .value = "FILE",
+          .help = "write every event there as a line of JSON"};
+}
+
+std::vector<Flag> run_flags() {
+  return {
+      {.name = "target",
+       .kind = FlagKind::Text,
+       .value = "THING",
+       .help = "only this node or thing, and all it needs",
+       .repeats = true},
+      {.name = "parallelism",
+       .kind = FlagKind::Number,
+       .value = "N",
+       .fallback = "64",
+       .help = "calls in flight at once, at the most"},
+      {.name = "locked", .help = "refuse if rocca.lock would change"},
+      {.name = "take-over", .help = "take the state's lock although somebody seems to hold it"}};
+}
+
+ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
+                       std::stop_token stop)
+    : context_(context),
+      invocation_(invocation),
+      stop_(std::move(stop)),
+      spec_(load_cluster(context, invocation.argument("CLUSTER"))),
+      transport_(context.transport()) {
+  options_.policy = policy_of(spec_, invocation);
+  options_.who = who_am_i(context);
+  options_.doing = doing;
+  if (find_flag(invocation.command(), "parallelism") != nullptr) {
+    const auto wanted = invocation.number("parallelism").value_or(64);
+    if (wanted < 1 || wanted > 1000)
+      throw Error(Fault::Usage, "--parallelism must be between 1 and 1000");
+    options_.parallelism = static_cast<unsigned>(wanted);
+    options_.targets = invocation.all("target");
+    options_.locked = invocation.is_set("locked");
+    options_.force_lock = invocation.is_set("take-over");
+  }
+  runner_ = engine::pool_runner(options_.parallelism, context.clock);
+  cluster_ = open();
+  begin();
+}
+
+ClusterRun::~ClusterRun() = default;
+
+resources::Cluster ClusterRun::open() {
+  spec::Lock lock = spec::find_lock(context_.files, spec_.folder).value_or(spec::Lock{});
+  lock.cluster = *spec_.name;
+  Keys keys{context_, stop_};
+  talos::Surroundings around =
+      surroundings(context_, spec_, get_bundle(context_, keys, spec_), *transport_, stop_);
+  std::optional<proxmox::Access> proxmox;
+  if (spec_.proxmox) proxmox = proxmox_access(context_, spec_, *transport_, stop_);
+  store_ = open_store();
+  return resources::make_cluster(spec_, std::move(lock), std::move(around), std::move(proxmox),
+                                 context_.files, context_.clock, context_.entropy);
+}
+
+std::unique_ptr<state::Store> ClusterRun::open_store() {
+  const backends::Surroundings around{
+      .transport = *transport_,
+      .files = context_.files,
+      .clock = context_.clock,
+      .entropy = context_.entropy,
+      .secret =
+          [this](const spec::SecretRef& reference) {
+            sources::Resolver resolver{spec_, secret_doors(context_, *transport_, stop_), stop_};
+            return resolver.get(reference, "state");
+          },
+      .identities =
+          [this] {
+            return Keys{context_, stop_}.identities();
+          },
+      .variable = [this](const std::string& name) { return context_.variable(name); }};
+  return backends::make_store(spec_, spec_.folder, around);
+}
+
+void ClusterRun::narrow(std::vector<std::string> targets, const std::vector<std::string>& allowed) {
+  options_.targets = std::move(targets);
+  options_.policy.allowed.clear();
+  for (const std::string& word : allowed)
+    if (const auto effect = engine::parse_effect(word)) options_.policy.allowed.insert(*effect);
+  begin();
+}
+
+void ClusterRun::prepare_down(bool purge_images, bool reset_existing) {
+  options_.purge_images = purge_images;
+  options_.reset_existing = reset_existing;
+  options_.force_lock = invocation_.is_set("take-over");
+  begin();
+}
+
+void ClusterRun::begin() {
+  run_ =
+      std::make_unique<resources::Run>(*cluster_,
+                                       resources::Doors{*transport_, context_.files, context_.clock,
+                                                        context_.entropy, *runner_, *store_},
+                                       options_, stop_);
+}
+
+int show_run(Context& context, const Invocation& invocation, const engine::Plan& plan,
+             const std::string& cluster,
+             const std::function<engine::Report(const engine::EventSink&)>& act) {
+  const auto file = invocation.find("events");
+  if (file) context.files.write(absolute(context.folder, *file), "", 0600);
+  LiveScreen screen{context, plan};
+  const engine::Report report = act([&](const engine::Event& event) {
+    if (file) context.files.append(absolute(context.folder, *file), report::event_line(event));
+    screen.take(event);
+  });
+  screen.finish();
+  if (invocation.get("output") == "text") {
+    context.err << report::render(
+        report, cluster, {.colour = context.terminal.colour_err, .width = context.terminal.width});
+  } else {
+    print(context, invocation, report::to_value(report), "");
+  }
+  if (report.error) throw *report.error;
+  if (report.interrupted) return exit_code(Fault::Interrupted);
+  return report.ok() ? 0 : 1;
+}
+
+}  // namespace rocca::cli

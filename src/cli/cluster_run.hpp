@@ -1,0 +1,76 @@
+#pragma once
+
+#include "cli/command.hpp"
+#include "cli/secret_doors.hpp"
+#include "engine/runner.hpp"
+#include "net/transport.hpp"
+#include "resources/run.hpp"
+#include "spec/spec.hpp"
+#include "state/store.hpp"
+#include "talos/config_input.hpp"
+
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace rocca::cli {
+
+struct Context;
+class Invocation;
+
+/// What a machine config is made of beside the spec: the bundle, the Tailscale key, manifests that
+/// are files, what the lock says of add-ons.
+talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
+                                 net::Transport& transport, std::stop_token stop = {});
+
+/// Flags that verbs of a cluster's life share.
+std::vector<Flag> run_flags();  // --target, --parallelism, --locked, --state-lock…
+Flag allow_flag();              // --allow CLASS
+Flag events_flag();             // --events FILE
+
+/// A cluster opened for one verb: its spec, its secrets in memory, its state, and the run over
+/// them.
+class ClusterRun {
+ public:
+  /// `doing` stands in the state's lock. Everything that is wrong with the files is said before
+  /// anything outside is asked.
+  ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
+             std::stop_token stop);
+  ~ClusterRun();
+  ClusterRun(const ClusterRun&) = delete;
+  ClusterRun& operator=(const ClusterRun&) = delete;
+
+  const spec::Spec& spec() const { return spec_; }
+  const std::string& name() const { return *spec_.name; }
+  resources::Run& run() { return *run_; }
+  const resources::RunOptions& options() const { return options_; }
+  /// Only these things, and only these classes: what a plan file was made with.
+  void narrow(std::vector<std::string> targets, const std::vector<std::string>& allowed);
+  void prepare_down(bool purge_images, bool reset_existing);
+
+ private:
+  resources::Cluster open();
+  std::unique_ptr<state::Store> open_store();
+  void begin();
+
+  Context& context_;
+  const Invocation& invocation_;
+  std::stop_token stop_;
+  spec::Spec spec_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<engine::Runner> runner_;
+  std::unique_ptr<state::Store> store_;
+  resources::RunOptions options_;
+  std::optional<resources::Cluster> cluster_;
+  std::unique_ptr<resources::Run> run_;
+};
+
+/// Runs `act` with a screen that shows its events, and writes them to `--events FILE` as well;
+/// prints the report and gives the exit code.
+int show_run(Context& context, const Invocation& invocation, const engine::Plan& plan,
+             const std::string& cluster,
+             const std::function<engine::Report(const engine::EventSink&)>& act);
+
+}  // namespace rocca::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "base/clock.hpp"
+#include "report/progress.hpp"
+
+#include <condition_variable>
+#include <iosfwd>
+#include <mutex>
+#include <thread>
+
+namespace rocca::cli {
+
+struct Context;
+
+/// Shows how a run goes: a table that is redrawn in place where there is a terminal, one line per
+/// transition elsewhere. Events may come from any thread.
+class LiveScreen {
+ public:
+  LiveScreen(Context& context, const engine::Plan& plan);
+  ~LiveScreen();
+  LiveScreen(const LiveScreen&) = delete;
+  LiveScreen& operator=(const LiveScreen&) = delete;
+
+  void take(const engine::Event& event);
+  /// The last picture stays on the screen; nothing is drawn after it.
+  void finish();
+
+ private:
+  void draw();
+  void tick(std::stop_token stop);
+
+  Context& context_;
+  bool live_;
+  report::Board board_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::size_t drawn_ = 0;  // lines of the last picture, to go back over
+  bool finished_ = false;
+  std::jthread ticker_;  // the last member: it joins before what it draws dies
+};
+
+}  // namespace rocca::cli
