@@ -152,7 +152,7 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
     options_.locked = invocation.is_set("locked");
     options_.force_lock = invocation.is_set("take-over");
   }
-  runner_ = engine::pool_runner(options_.parallelism, context.clock);
+  runner_ = engine::pool_runner(options_.parallelism + 1, context.clock);
   cluster_ = open();
   begin();
 }
