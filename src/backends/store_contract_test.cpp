@@ -14,6 +14,18 @@ using backends::test::FarSide;
 using backends::test::MemoryKube;
 using backends::test::MemoryS3;
 
+/// Another machine's clock: hours off, and going on with the same time.
+class OtherClock final : public Clock {
+ public:
+  OtherClock(const Clock& right, Duration off) : right_(right), off_(off) {}
+  Instant now() const override { return right_.now() + off_; }
+  Tick tick() const override { return right_.tick(); }
+
+ private:
+  const Clock& right_;
+  Duration off_;
+};
+
 template <class Far>
 class FarPlace : public Place {
  public:
@@ -39,9 +51,18 @@ class FarPlace : public Place {
   }
 
  protected:
-  VirtualClock clock_;
+  /// Every process runs on a machine of its own, and no two clocks agree.
+  const Clock& next_clock() {
+    const Duration off = (static_cast<int>(clocks_.size()) % 5 - 2) * 2h;
+    return *clocks_.emplace_back(std::make_unique<OtherClock>(clock_, off));
+  }
+
   MemoryFiles files_;
   Far far_;
+
+ private:
+  VirtualClock clock_;
+  std::vector<std::unique_ptr<OtherClock>> clocks_;
 };
 
 class S3Place final : public FarPlace<MemoryS3> {
@@ -49,7 +70,8 @@ class S3Place final : public FarPlace<MemoryS3> {
   S3Place() { far_.page = 7; }
   std::unique_ptr<Store> open() override {
     return backends::s3_store(
-        far_, clock_, {"http://nas.home:9000", "us-east-1", "state", "key", Secret{"secret"}, {}},
+        far_, next_clock(),
+        {"http://nas.home:9000", "us-east-1", "state", "key", Secret{"secret"}, {}},
         "clusters/blue.json");
   }
 };
@@ -59,7 +81,7 @@ class KubePlace final : public FarPlace<MemoryKube> {
   std::unique_ptr<Store> open() override {
     kube::Access access;
     access.server = "https://10.0.0.20:6443";
-    return backends::kubernetes_store(far_, files_, clock_, access, "rocca", "blue");
+    return backends::kubernetes_store(far_, files_, next_clock(), access, "rocca", "blue");
   }
 };
 

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace rocca::backends {
 
 namespace {
@@ -116,6 +118,21 @@ TEST_F(S3Store, AnAppendIsTwoRequests) {
   store->append(std::vector{note("a", "1"), note("b", "2")});
   EXPECT_THAT(far.seen, ElementsAre("HEAD /state/blue.json",
                                     "PUT /state/blue.json.journal/0000000000000001-000001"));
+}
+
+TEST_F(S3Store, AJournalOfManySmallPiecesIsFolded) {
+  const auto store = open();
+  const auto lock = store->lock(run("a"));
+  store->replace(fresh());
+  std::size_t most = 0;
+  for (int i = 0; i < 450; ++i) {
+    store->append(std::vector{note("k", std::to_string(i))});
+    most = std::max(most, far.objects.size());
+  }
+  EXPECT_LE(most, 202u);
+  EXPECT_GT(most, 100u) << "folded too often";
+  EXPECT_EQ(open()->load()->notes.at("k"), "449");
+  EXPECT_EQ(open()->load()->serial, 451u);
 }
 
 TEST_F(S3Store, SaysWhichBucketIsMissing) {

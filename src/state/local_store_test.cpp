@@ -25,6 +25,55 @@ Holder run(std::string id) {
   return {id, id + "@machine", "up", Instant{1s}, Instant{61s}};
 }
 
+/// A process does not live on after the power went off.
+class MortalFiles final : public Files {
+ private:
+  template <class Call>
+  auto alive(Call&& call) {
+    if (dead_) throw Error(Fault::Lost, "dead");
+    try {
+      return call();
+    } catch (const Error&) {
+      dead_ = true;
+      throw;
+    }
+  }
+
+ public:
+  explicit MortalFiles(MemoryFiles& disk) : disk_(disk) {}
+  std::optional<std::string> find(const std::string& path, std::uint64_t limit) override {
+    return alive([&] { return disk_.find(path, limit); });
+  }
+  void write(const std::string& path, std::string_view content, unsigned mode) override {
+    alive([&] { disk_.write(path, content, mode); });
+  }
+  void append(const std::string& path, std::string_view content) override {
+    alive([&] { disk_.append(path, content); });
+  }
+  bool remove(const std::string& path) override {
+    return alive([&] { return disk_.remove(path); });
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    alive([&] { disk_.rename(from, to); });
+  }
+  void make_folder(const std::string& path, unsigned mode) override {
+    alive([&] { disk_.make_folder(path, mode); });
+  }
+  std::vector<std::string> list(const std::string& path) override {
+    return alive([&] { return disk_.list(path); });
+  }
+  std::optional<FileStatus> status(const std::string& path) override {
+    return alive([&] { return disk_.status(path); });
+  }
+  std::unique_ptr<FileLock> try_lock(const std::string& path) override {
+    return alive([&] { return disk_.try_lock(path); });
+  }
+
+ private:
+  MemoryFiles& disk_;
+  bool dead_ = false;
+};
+
 TEST(LocalStore, SurvivesAPowerCutAtEveryDurableStep) {
   int ignored = 0;
   MemoryFiles whole;
@@ -36,8 +85,9 @@ TEST(LocalStore, SurvivesAPowerCutAtEveryDurableStep) {
     MemoryFiles files;
     files.cut_in(cut);
     int done = 0;
+    MortalFiles process{files};
     try {
-      test::live(*local_store(files, folder), run("a"), done);
+      test::live(*local_store(process, folder), run("a"), done);
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::Lost);
     }
