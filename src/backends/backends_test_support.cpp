@@ -199,7 +199,14 @@ net::Answer MemoryKube::answer(const net::Request& request, const std::string& t
   }
   Value object = found->second;
   merge(object, change);
-  return make(200, store(path, std::move(object)));
+  std::string whole = store(path, std::move(object));
+  const bool brief = request.headers.find("Accept").value_or("").find("PartialObjectMetadata") !=
+                     std::string_view::npos;
+  if (!brief) return make(200, std::move(whole));
+  Value only = Value::map();
+  only.set("kind", Value::string("PartialObjectMetadata"));
+  only.set("metadata", *objects.at(path).find("metadata"));
+  return make(200, text::emit_json(only));
 }
 
 }  // namespace rocca::backends::test

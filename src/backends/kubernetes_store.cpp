@@ -148,7 +148,7 @@ class SecretShelf final : public state::Shelf {
     return fmt::format("the state in Secret {}/{}", place_.space, place_.name);
   }
 
-  /// All of a Secret comes back with every answer, and goes to etcd with every write.
+  /// All of a Secret goes to etcd with every write.
   std::size_t journal_limit() const override { return std::size_t{64} * 1024; }
 
   Content read() override {
@@ -190,7 +190,7 @@ class SecretShelf final : public state::Shelf {
     change.set("data", Value::map())
         .set(fmt::format("journal.{:016}.{:06}", base, number),
              Value::string(fitting(std::string{piece})));
-    keep(place_.client->patch(path(), Patch::Merge, change));
+    keep(place_.client->patch(path(), Patch::Merge, change, kube::Give::Metadata));
   }
 
   void erase() override {

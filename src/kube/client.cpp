@@ -14,6 +14,8 @@ namespace rocca::kube {
 namespace {
 
 constexpr const char* json = "application/json";
+constexpr const char* metadata =
+    "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
 
 const char* content_type(Patch type) {
   switch (type) {
@@ -60,7 +62,7 @@ Client::Client(net::Transport& transport, Files& files, Access access, std::stri
 }
 
 net::Answer Client::send(const std::string& method, const std::string& path, const Query& query,
-                         const std::string& type, std::string body) {
+                         const std::string& type, std::string body, const std::string& accept) {
   net::Request request;
   request.method = method;
   request.url = access_.server + path;
@@ -69,7 +71,7 @@ net::Answer Client::send(const std::string& method, const std::string& path, con
     request.url += fmt::format("{}{}={}", mark, percent_encode(name), percent_encode(value));
     mark = '&';
   }
-  request.headers.add("Accept", json);
+  request.headers.add("Accept", accept);
   request.tls = access_.tls;
   if (!access_.impersonate.empty()) request.headers.add("Impersonate-User", access_.impersonate);
   for (const std::string& group : access_.impersonate_groups)
@@ -143,9 +145,10 @@ std::optional<Value> Client::update(const std::string& path, const Value& object
   return read(answer, "writing " + path, true);
 }
 
-std::optional<Value> Client::patch(const std::string& path, Patch type, const Value& change) {
+std::optional<Value> Client::patch(const std::string& path, Patch type, const Value& change,
+                                   Give give) {
   const net::Answer answer = send("PATCH", path, {{"fieldManager", manager_}}, content_type(type),
-                                  text::emit_json(change));
+                                  text::emit_json(change), give == Give::Object ? json : metadata);
   if (absent(answer) || answer.head.status == 409) return std::nullopt;
   return read(answer, "changing " + path, true);
 }

@@ -37,6 +37,9 @@ std::string path_of(const Resource& resource, std::string_view space, std::strin
 
 enum class Patch { Json, Merge, Strategic };
 
+/// What a write answers with: the whole object, or only its metadata (for large ones).
+enum class Give { Object, Metadata };
+
 /// How an object is taken away.
 struct Removal {
   std::string uid;               // only this very one
@@ -64,7 +67,8 @@ class Client {
   /// one by now, or gone.
   std::optional<Value> update(const std::string& path, const Value& object);
   /// Nothing: it is gone, or not the version that the patch names.
-  std::optional<Value> patch(const std::string& path, Patch type, const Value& change);
+  std::optional<Value> patch(const std::string& path, Patch type, const Value& change,
+                             Give give = Give::Object);
   /// Server-side apply: makes the object or changes the fields it names. The Failure is that others
   /// own some of them, or that it is not the version that it names; `force` takes them.
   std::variant<Value, Failure> apply(const std::string& path, const Value& object, bool force);
@@ -73,7 +77,8 @@ class Client {
 
   /// The exchange itself, for what has no call here. Any status is an answer.
   net::Answer send(const std::string& method, const std::string& path, const Query& query = {},
-                   const std::string& content_type = "", std::string body = "");
+                   const std::string& content_type = "", std::string body = "",
+                   const std::string& accept = "application/json");
 
   /// Called with the headers of every answer.
   void on_answer(std::function<void(const net::Headers&)> heard) { heard_ = std::move(heard); }
