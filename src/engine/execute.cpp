@@ -198,6 +198,7 @@ class Execution {
   void stop() {
     if (report_.interrupted) return;
     report_.interrupted = true;
+    stopped_ = runner_.now();
     schedule_.close();
     emit(Event::Kind::Stopping, nullptr, "steps that are under way end; nothing else begins");
   }
@@ -380,6 +381,10 @@ class Execution {
       step.waiting_for = what;
       emit(Event::Kind::Waiting, &step, what);
     }
+    if (may_be_left(step)) {
+      leave(step);
+      return;
+    }
     if (out_of_patience(step) && step.stage == Stage::OldReceipt) {
       emit(Event::Kind::Noted, &step, "an act of an earlier run does not end: " + what);
       look(step, runner_.now());
@@ -391,6 +396,16 @@ class Execution {
     }
     schedule_.again(step.address,
                     runner_.now() + std::min(std::max(how_long, least_wait), left(step)));
+  }
+
+  /// After a stop nobody waits for a node to boot: the receipt is kept, the next run goes on there.
+  bool may_be_left(const Step& step) const {
+    if (!stopped_) return false;
+    return step.receipt.act == "wait" || runner_.now() >= *stopped_ + options_.settle_within;
+  }
+  void leave(Step& step) {
+    schedule_.act_over(step.address);
+    schedule_.again(step.address, runner_.now());  // never offered: the next run goes on here
   }
 
   void time_out(Step& step, const std::string& what, const std::string& hint) {
@@ -558,6 +573,7 @@ class Execution {
   std::map<std::string, Step> steps_;  // never erased: calls point into it
   std::map<std::string, Effect> changed_;
   std::size_t calls_ = 0;
+  std::optional<Tick> stopped_;
   Report report_;
 };
 

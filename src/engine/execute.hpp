@@ -50,13 +50,17 @@ struct ExecuteOptions {
   EffectPolicy policy;
   std::function<void()> keep_lock;  // called now and then; throws when the lock was lost
   Duration keep_lock_every = std::chrono::seconds{20};
+  /// How long acts that were begun may go on after a stop. What has not ended then is remembered by
+  /// its receipt, and the next run asks after it.
+  Duration settle_within = std::chrono::seconds{20};
 };
 
 /// The only stage that changes the world. `state` is what `store` holds, and is kept so; when there
 /// is none yet, the caller has written one. A thing that was not planned but needs one that has
 /// changed is looked at again, and brought in order within the effect of what changed.
 ///
-/// The first stop lets acts that were begun end, and begins no other.
+/// The first stop lets acts that were begun end, for a while, and begins no other; what only waits
+/// is left at once.
 /// Each settled step is a journal record, durable before its
 /// dependents start; what settled while a write was under way is one write. Returns when nothing
 /// more can be done; a step's failure is in the report, its siblings go on.

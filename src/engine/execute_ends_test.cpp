@@ -63,6 +63,28 @@ TEST(Execute, TheFirstStopLetsActsEndAndBeginsNoOther) {
   EXPECT_EQ(rig.count("create machine/a"), 0u);
 }
 
+TEST(Execute, AStopDoesNotWaitForAnActThatTakesLong) {
+  Rig rig;
+  Wish vm = wish("vm/a");
+  vm.takes = 5min;
+  rig.desired.wanted = resources({vm});
+  Tick stopped{};
+  rig.site.on_edge = [&](const std::string& edge) {
+    if (edge != "after create vm/a") return;
+    stopped = rig.runner->now();
+    rig.stop.request_stop();
+  };
+  const Report report = rig.up();
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_EQ(report.steps.at("vm/a").error->fault(), Fault::Interrupted);
+  EXPECT_LE(rig.runner->now() - stopped, 30s);
+  EXPECT_NE(rig.store.load()->items.at("vm/a").receipt, "") << "the next run asks after it";
+  rig.stop = std::stop_source{};
+  rig.site.on_edge = {};
+  EXPECT_TRUE(rig.up().ok());
+  EXPECT_EQ(rig.count("create vm/a"), 1u);
+}
+
 TEST(Execute, AStopBeforeAnythingBeginsDoesNothing) {
   Rig rig;
   rig.desired.wanted = resources({wish("vm/a")});

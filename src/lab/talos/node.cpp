@@ -334,7 +334,7 @@ Routine<void> TalosNode::run(Stop stop) {
       std::vector<std::string> names{"127.0.0.1", "::1", hostname_};
       for (const Address& each : network_.addresses)
         names.push_back(to_string(each.cidr.address()));
-      const auto mint = [entropy = entropy_.fork(boot_id_), names, now = world_.now()] {
+      const auto mint = [entropy = entropy_.fork(boot_id_), names, now = world_.outside()] {
         Authority root(entropy, "maintenance-root", now);
         net::ServerTls tls;
         tls.identity = root.issue({.common_name = "maintenance-service.talos.dev",

@@ -135,7 +135,7 @@ void TalosNode::listen_apiserver() {
   leaf.names.emplace_back("127.0.0.1");
   const SigningAuthority authority{pem("crt"), pem("key")};
   if (!fleet_.can_sign(authority)) return;  // the pod crashes, and nobody listens
-  const auto mint = [authority, leaf, now = world_.now(),
+  const auto mint = [authority, leaf, now = world_.outside(),
                      made = std::make_shared<std::optional<net::ServerTls>>(),
                      entropy = entropy_.fork(fmt::format("kube/{}", ++certificates_))]() mutable {
     if (*made) return **made;
