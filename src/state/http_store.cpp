@@ -331,9 +331,11 @@ class HttpShelf final : public Shelf {
 
   std::string way_on(const std::optional<Holder>& holder) const {
     if (holder && holder->until != Instant::max())
-      return fmt::format("wait until that run is over; if it is dead, its lock expires at {}",
-                         to_string(holder->until + LeasedLocks::grace));
-    return "wait until that run is over; if it is dead, its lock must be taken by force: locks of "
+      return fmt::format(
+          "wait until that run is over; if it is dead, its lock expires at {} "
+          "(`--take-over` does not wait)",
+          to_string(holder->until + LeasedLocks::grace));
+    return "wait until that run is over; if it is dead, take its lock with `--take-over`: locks of "
            "this server do not expire";
   }
 

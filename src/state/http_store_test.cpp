@@ -138,7 +138,7 @@ TEST(HttpStore, DoesNotTakeTerraformsLockHoweverOldItIs) {
   const Error error = error_of([&] { store->lock(run("a")); });
   EXPECT_EQ(error.fault(), Fault::Locked);
   EXPECT_THAT(error.message(), HasSubstr("ann@desk (OperationTypeApply) since 2020-01-01"));
-  EXPECT_THAT(error.hint(), HasSubstr("by force"));
+  EXPECT_THAT(error.hint(), HasSubstr("--take-over"));
 }
 
 TEST(HttpStore, LeavesALockAloneWhoseHolderIsNotNamed) {

@@ -124,7 +124,8 @@ std::unique_ptr<Lock> LeasedLocks::take(const Holder& holder, bool force) {
       throw locked_by(
           described_, *seen.holder,
           fmt::format(
-              "wait until that run is over; if it is dead, its lock expires at {}",
+              "wait until that run is over; if it is dead, its lock expires at {} "
+              "(`--take-over` does not wait)",
               to_string(std::chrono::floor<std::chrono::seconds>(seen.holder->until + grace) +
                         Duration{})));
     Holder mine = holder;

@@ -181,7 +181,7 @@ class LocalShelf final : public Shelf {
       const Holder other = claim.holder.value_or(Holder{});
       const Error held = locked_by(describe(), other,
                                    "wait until that run is over, or end it: the lock goes with "
-                                   "its process");
+                                   "its process (`--take-over` takes it from a live one)");
       if (!force) throw held;
       claim.lock = "lock." + to_hex(secrets::crypto::sha256(holder.id).substr(0, 8));
       file = files_.try_lock(locks_->path(claim.lock));
