@@ -19,8 +19,8 @@ namespace {
 
 // Firmware alone reads next to nothing; a kernel and its initramfs are a hundred times this.
 constexpr std::uint64_t little_read = 4u << 20;
-// A machine that nobody talks to still hears a broadcast now and then.
-constexpr std::uint64_t little_heard = 2048;
+// A machine that nobody talks to still hears what is shouted on its wire: bytes a second.
+constexpr std::uint64_t little_heard = 200;
 
 bool too_old(const std::string& cpu) {
   for (const char* each : {"kvm64", "kvm32", "qemu64", "qemu32", "x86-64-v1", "486", "pentium"})
@@ -31,6 +31,15 @@ bool too_old(const std::string& cpu) {
 bool has_agent_address(const Symptoms& symptoms) {
   return std::any_of(symptoms.agent_addresses.begin(), symptoms.agent_addresses.end(),
                      [&](const IpAddress& each) { return to_string(each) == symptoms.address; });
+}
+
+/// Does anything come in that is meant for it?
+bool hears(const Symptoms& symptoms) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(
+                           symptoms.uptime.value_or(std::chrono::seconds{10}))
+                           .count();
+  const auto counted = static_cast<std::uint64_t>(std::max<std::int64_t>(seconds, 10));
+  return symptoms.net_in >= counted * little_heard;
 }
 
 std::string amount(std::uint64_t bytes) {
@@ -77,7 +86,7 @@ void judge_machine(const Symptoms& s, std::vector<Cause>& causes) {
 }
 
 void judge_network(const Symptoms& s, std::vector<Cause>& causes) {
-  if (s.power != "running" || s.answer == Symptoms::Answer::Ours ||
+  if (!s.there || s.power != "running" || s.answer == Symptoms::Answer::Ours ||
       s.answer == Symptoms::Answer::Maintenance)
     return;
   const std::string wire =
@@ -90,27 +99,30 @@ void judge_network(const Symptoms& s, std::vector<Cause>& causes) {
         {fmt::format("it has another address: its guest agent says {}", enumerate(names)),
          "is there a DHCP server, and does the cloud-init drive hang in its slot?", 90});
   }
-  // It is up and has its address, and still nobody gets through to it.
   const bool up = has_agent_address(s);
-  const bool deaf = s.net_in < little_heard && s.net_out > 0;
-  if (deaf || up)
-    causes.push_back({fmt::format("it {} and hears {}: {} is not where its network is",
-                                  up ? "has its address" : "sends",
-                                  s.net_in < little_heard ? "nobody" : "too little", wire),
-                      "network.vlan, machine.nics and proxmox.bridge must name the network that "
-                      "holds its subnet",
-                      s.net_in < little_heard ? (up ? 89 : 80) : 45});
-  if (s.gateway && s.net_in >= little_heard) {
-    const bool outside = s.subnet && !s.subnet->contains(*s.gateway);
+  const bool deaf = !hears(s);
+  // It is up, or at least sends, and still nobody gets through to it. On a wire of its own that
+  // wire is suspected first, on a flat network its way back.
+  if ((deaf && s.net_out > 0) || up)
     causes.push_back(
-        {outside ? fmt::format("its gateway {} is not in its subnet {}", to_string(*s.gateway),
-                               to_string(*s.subnet))
-                 : fmt::format("questions reach it and answers do not come back: {} may not be its "
-                               "gateway",
-                               to_string(*s.gateway)),
-         "network.gateway must be the router of its subnet", up ? 85 : 55});
+        {fmt::format("it {} and hears {}: {} is not where its network is",
+                     up ? "has its address" : "sends", deaf ? "nobody" : "too little", wire),
+         "network.vlan, machine.nics and proxmox.bridge must name the network that "
+         "holds its subnet",
+         deaf ? (s.vlan ? 89 : 75) : 45});
+  if (s.gateway && (up || !deaf)) {
+    const bool outside = s.subnet && !s.subnet->contains(*s.gateway);
+    causes.push_back({outside
+                          ? fmt::format("its gateway {} is not in its subnet {}",
+                                        to_string(*s.gateway), to_string(*s.subnet))
+                          : fmt::format("its answers do not come back: {} may not be its gateway",
+                                        to_string(*s.gateway)),
+                      "network.gateway must be the router of its subnet",
+                      outside ? 90
+                      : up    ? 80
+                              : 55});
   }
-  if (s.net_out == 0 && s.net_in >= little_heard)
+  if (s.net_out == 0 && !deaf)
     causes.push_back(
         {"its network card hears others and sends nothing: the guest has not come as "
          "far as its network",

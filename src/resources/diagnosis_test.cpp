@@ -18,7 +18,7 @@ Symptoms silent() {
   s.power = s.qmp = "running";
   s.uptime = 10min;
   s.cpu = 0.02;
-  s.net_in = 90'000;
+  s.net_in = 900'000;
   s.net_out = 40'000;
   s.disk_read = 180u << 20;
   s.disk_written = 30u << 20;
@@ -80,6 +80,13 @@ const Case cases[] = {
        s.agent_addresses = {*IpAddress::parse("10.0.0.11")};
      },
      "its gateway 10.1.0.1 is not in its subnet"},
+    {"wrong_gateway_in_the_subnet",
+     [](Symptoms& s) {
+       s.net_in = 30'000;
+       s.agent_answers = true;
+       s.agent_addresses = {*IpAddress::parse("10.0.0.11")};
+     },
+     "10.0.0.1 may not be its gateway"},
     {"iso_halt",
      [](Symptoms& s) {
        s.iso_first = true;

@@ -70,8 +70,13 @@ class MachineKind final : public Thing {
     Duration bootstrap_timeout{};
     std::string applied;  // digest of the configuration that settled last; empty: never
   };
-  MachineKind(About about, Wish wish, std::string wanted)
-      : Thing(std::move(about)), wish_(std::move(wish)), wanted_(std::move(wanted)) {}
+  /// `rendered` is there when nothing but the spec decides what it says.
+  MachineKind(About about, Wish wish, std::string wanted,
+              std::shared_ptr<const talos::MachineConfig> rendered)
+      : Thing(std::move(about)),
+        wish_(std::move(wish)),
+        wanted_(std::move(wanted)),
+        rendered_(std::move(rendered)) {}
 
   std::optional<Live> read(World& world) const override {
     // Without a VM nobody answers; a stranger at its address will be found out when it is made.
@@ -141,7 +146,8 @@ class MachineKind final : public Thing {
     return change;
   }
 
-  Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    if (live && fact(live->fields, door) == "closed") return {until_answer, "wait"};
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return {until_answer, "wait"};
     const talos::Sight sight =
@@ -208,7 +214,8 @@ class MachineKind final : public Thing {
   Fields wishes() const override { return {{"config", wanted_}}; }
 
  private:
-  talos::MachineConfig render(World& world) const {
+  talos::MachineConfig render(World& world, const std::string& where, talos::Client& client) const {
+    if (rendered_) return *rendered_;
     const spec::Spec& spec = world.cluster.spec;
     const spec::Node* node = spec.find_node(wish_.node);
     if (node == nullptr) throw Error(Fault::Bug, wish_.node + " is no node of the spec");
@@ -216,11 +223,37 @@ class MachineKind final : public Thing {
     around.schematic = wish_.schematic;
     const auto planes = spec.control_planes();
     if (around.first_address.empty() && !planes.empty())
-      around.first_address = address_of(world, planes.front()->name);
-    if (wish_.existing && around.install_disk.empty())
-      around.install_disk = fact(world.known(address()), "disk");
+      around.first_address =
+          planes.front()->name == wish_.node ? where : address_of(world, planes.front()->name);
+    if (wish_.existing && !node->existing->disk && around.install_disk.empty())
+      around.install_disk = install_disk(client);
     return within("rendering the configuration of " + wish_.node,
                   [&] { return talos::render_config(talos::config_input(spec, *node, around)); });
+  }
+
+  /// The disk Talos is on, or the only one it could go to.
+  std::string install_disk(talos::Client& client) const {
+    const auto system = client.find_system_disk();
+    std::vector<talos::Disk> disks;
+    for (talos::Disk& disk : client.disks()) {
+      if (disk.cdrom || disk.read_only || disk.size.count() == 0) continue;
+      const auto name = [](const talos::Disk& each) {
+        return each.serial.empty() ? each.path : each.serial;
+      };
+      if (system && (disk.name == *system || disk.path == *system)) return name(disk);
+      disks.push_back(std::move(disk));
+    }
+    if (disks.size() == 1)
+      return disks.front().serial.empty() ? disks.front().path : disks.front().serial;
+    std::vector<std::string> names;
+    for (const talos::Disk& disk : disks)
+      names.push_back(
+          fmt::format("{} ({}, serial '{}')", disk.path, to_string(disk.size), disk.serial));
+    throw Error(Fault::Usage, disks.empty()
+                                  ? fmt::format("{} has no disk to install Talos on", wish_.node)
+                                  : fmt::format("{} has {} disks: {}", wish_.node, disks.size(),
+                                                enumerate(names)))
+        .hint(fmt::format("say which: nodes.{}.existing.disk", wish_.node));
   }
 
   /// Why the machine that answers is not the one we mean; empty: it is.
@@ -241,7 +274,7 @@ class MachineKind final : public Thing {
     for (const talos::Extension& extension : client.extensions())
       if (extension.name == "schematic") live.facts["schematic"] = extension.version;
     const auto active = client.find_config();
-    const talos::MachineConfig wanted = render(world);
+    const talos::MachineConfig wanted = render(world, live.id, client);
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
     const auto changes =
         active ? talos::effects_of_change(active->reveal(), wanted.text.reveal(), minor)
@@ -281,8 +314,8 @@ class MachineKind final : public Thing {
       return {until_applied, "wait"};
     if (const std::string why = stranger(world, world.maintenance(where), where); !why.empty())
       throw Error(Fault::Conflict, why).hint("is the address used by another machine?");
-    const talos::MachineConfig config = render(world);
     talos::Client client = world.maintenance(where);
+    const talos::MachineConfig config = render(world, where, client);
     world.survey.wait_anew(address() + " in maintenance mode");
     client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
     return {until_applied, "apply"};
@@ -290,7 +323,7 @@ class MachineKind final : public Thing {
 
   Receipt apply_change(World& world, const std::string& where) const {
     talos::Client client = world.talos(where);
-    const talos::MachineConfig config = render(world);
+    const talos::MachineConfig config = render(world, where, client);
     const auto active = client.find_config();
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
     const auto changes =
@@ -336,6 +369,7 @@ class MachineKind final : public Thing {
 
   Wish wish_;
   std::string wanted_;
+  std::shared_ptr<const talos::MachineConfig> rendered_;
 };
 
 /// The configuration of a node that is going away: it is reset, so that nothing of the cluster is
@@ -471,13 +505,18 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   // What is wanted, as far as it is known before anything runs: the spec's own words.
   talos::Surroundings around = cluster.around;
   around.schematic = wish.schematic;
-  if (around.first_address.empty()) around.first_address = "10.255.255.255";
-  if (node.existing && around.install_disk.empty()) around.install_disk = "/dev/sda";
-  const std::string wanted =
-      digest(talos::render_config(talos::config_input(spec, node, around)).text.reveal());
+  const bool needs_address = around.first_address.empty() && !spec.kubernetes.endpoint &&
+                             !planes.empty() && !planes.front()->address;
+  const bool needs_disk = node.existing && !node.existing->disk && around.install_disk.empty();
+  if (needs_address) around.first_address = "10.255.255.255";
+  if (needs_disk) around.install_disk = "/dev/sda";
+  auto config = std::make_shared<const talos::MachineConfig>(
+      talos::render_config(talos::config_input(spec, node, around)));
+  const std::string wanted = digest(config->text.reveal());
+  if (needs_address || needs_disk) config.reset();
   return std::make_shared<MachineKind>(Thing::About{machine_address(node.name), std::move(needs),
                                                     to_string(spec.position(node.where))},
-                                       std::move(wish), wanted);
+                                       std::move(wish), wanted, std::move(config));
 }
 
 Made leftover_machine(const Cluster&, const Leftover& leftover) {

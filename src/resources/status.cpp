@@ -105,6 +105,14 @@ NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip)
   return status;
 }
 
+/// Is it as it should be, as far as it is wanted at all?
+bool answers(const Look& look, const std::string& address) {
+  const auto thing = look.desired.wanted.find(address);
+  const auto live = look.observed.live.find(address);
+  if (thing == look.desired.wanted.end()) return true;
+  return live != look.observed.live.end() && thing->second->diff(live->second).none();
+}
+
 std::string describe_etcd(const std::vector<NodeStatus>& nodes, bool bootstrapped) {
   std::size_t planes = 0, members = 0, leaders = 0;
   for (const NodeStatus& node : nodes) {
@@ -161,7 +169,7 @@ ClusterStatus Run::status() {
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
   status.healthy = std::all_of(status.nodes.begin(), status.nodes.end(),
                                [](const NodeStatus& node) { return node.healthy; }) &&
-                   (status.vip.empty() || !status.vip_owner.empty());
+                   answers(look, vip_address(impl.cluster.name()));
   return status;
 }
 

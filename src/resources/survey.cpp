@@ -15,6 +15,9 @@ using namespace std::chrono_literals;
 
 // Every step asks after its task about once a second; a list this young serves them all.
 constexpr Duration list_is_young = 400ms;
+constexpr Duration between_lists = 800ms;
+// The cluster's list tells power from statistics that are broadcast every ten seconds.
+constexpr Duration statistics_lag = 12s;
 
 std::string volume_key(const std::string& host, const std::string& storage,
                        const std::string& content) {
@@ -61,6 +64,11 @@ void Survey::refresh(proxmox::Client& client) {
   std::map<proxmox::Vmid, proxmox::VmRow> fresh;
   for (proxmox::VmRow& row : client.vms()) fresh.emplace(row.vmid, std::move(row));
   const std::lock_guard lock{mutex_};
+  for (const auto& [vmid, what] : noted_) {
+    const auto row = fresh.find(vmid);
+    if (row != fresh.end() && clock_.tick() - what.second < statistics_lag)
+      row->second.status = what.first;
+  }
   rows_ = std::move(fresh);
 }
 
@@ -73,12 +81,13 @@ std::optional<proxmox::VmRow> Survey::find(proxmox::Client& client, proxmox::Vmi
 void Survey::note(const proxmox::VmRow& row) {
   const std::lock_guard lock{mutex_};
   if (rows_) (*rows_)[row.vmid] = row;
-  configs_.erase(row.vmid);
+  noted_[row.vmid] = {row.status, clock_.tick()};
 }
 
 void Survey::gone(proxmox::Vmid vmid) {
   const std::lock_guard lock{mutex_};
   if (rows_) rows_->erase(vmid);
+  noted_.erase(vmid);
   configs_.erase(vmid);
 }
 
@@ -158,6 +167,14 @@ Duration Survey::waiting_since(const std::string& name) {
   const std::lock_guard lock{mutex_};
   const Tick now = clock_.tick();
   return now - waits_.emplace(name, now).first->second;
+}
+
+Duration Survey::ask_again(const std::string& host) {
+  const std::lock_guard lock{mutex_};
+  const TaskList& list = tasks_[host];
+  const Tick next = list.read + between_lists;
+  const Tick now = clock_.tick();
+  return !list.ever || next <= now + 100ms ? 100ms : next - now;
 }
 
 void Survey::wait_anew(const std::string& name) {

@@ -72,6 +72,10 @@ class Survey {
   /// moment, ask again shortly.
   std::optional<proxmox::Task> task(proxmox::Client& client, const proxmox::Upid& upid);
 
+  /// When to ask after a task of this host again: all who wait ask at one time, and one list serves
+  /// them.
+  Duration ask_again(const std::string& host);
+
   /// How long this run has been waiting for something: since it first asked by this name.
   Duration waiting_since(const std::string& name);
   void wait_anew(const std::string& name);
@@ -89,6 +93,7 @@ class Survey {
   Instant since_;
   std::mutex mutex_;
   std::optional<std::map<proxmox::Vmid, proxmox::VmRow>> rows_;
+  std::map<proxmox::Vmid, std::pair<std::string, Tick>> noted_;  // power, by our own acts
   std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"

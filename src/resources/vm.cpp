@@ -85,9 +85,9 @@ class VmKind final : public Thing {
     return difference(live->fields);
   }
 
-  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
-    world.survey.forget(wish_.create.vmid);
-    if (!live) world.survey.refresh(world.proxmox());
+  Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
+    // What was read a moment ago is what is acted on; a change by somebody else in between is found
+    // out by its digest, and an id that was taken by the create itself.
     const VmSight sight = find_vm(world, search());
     if (!sight.refusal.empty()) throw Error(Fault::Conflict, sight.refusal).hint(sight.hint);
     if (sight.in_the_making) return follow_making(world, *sight.in_the_making, sight.lock);
@@ -314,7 +314,8 @@ class VmKind final : public Thing {
     for (const DiskWish& disk : wish_.disks)
       if (std::find(sizes.begin(), sizes.end(), disk.slot) != sizes.end()) {
         world.survey.forget(row.vmid);
-        return {client.start_resize(row.node, row.vmid, disk.slot, disk.size).text, "resize"};
+        return {client.start_resize(row.node, row.vmid, disk.slot, disk.size, config.digest).text,
+                "resize"};
       }
     if (power) return {client.start_vm(row.node, row.vmid).text, "start"};
     return {};
@@ -323,9 +324,8 @@ class VmKind final : public Thing {
   Progress probe_task(World& world, const proxmox::Upid& upid, const Receipt& receipt) const {
     const auto task = world.survey.task(world.proxmox(), upid);
     const std::string waiting = fmt::format("Proxmox task {} on {}", upid.type, upid.node);
-    if (!task) return NotYet{waiting, 250ms};
-    if (task->running) return NotYet{waiting, 1s};
-    world.survey.forget(wish_.create.vmid);
+    if (!task || task->running) return NotYet{waiting, world.survey.ask_again(upid.node)};
+    if (upid.type != "qmstart") world.survey.forget(wish_.create.vmid);
     if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
         upid.type == "qmreboot") {
       const Progress progress = probe_removal(world, receipt, "taking down " + address());

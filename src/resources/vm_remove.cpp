@@ -123,8 +123,7 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
   if (!upid) return Ready{};
   const auto task = world.survey.task(world.proxmox(), *upid);
   const std::string waiting = fmt::format("Proxmox task {} on {}", upid->type, upid->node);
-  if (!task) return NotYet{waiting, 250ms};
-  if (task->running) return NotYet{waiting, 1s};
+  if (!task || task->running) return NotYet{waiting, world.survey.ask_again(upid->node)};
   const auto failure = task->failure();
   if (!failure) return Ready{};
   if (one_of(upid->type, {"qmshutdown", "qmreboot", "qmstop", "qmcreate", "qmclone"}))

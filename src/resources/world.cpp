@@ -8,6 +8,12 @@
 
 namespace rocca::resources {
 
+namespace {
+
+constexpr Duration knock = std::chrono::milliseconds{1500};
+
+}  // namespace
+
 const std::string& Cluster::id() const {
   return bundle().cluster_id;
 }
@@ -29,7 +35,8 @@ Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings aroun
   cluster.spec = std::move(spec);
   cluster.lock = std::move(lock);
   cluster.around = std::move(around);
-  cluster.proxmox = std::move(proxmox);
+  // A cluster of machines that were there before needs none.
+  if (cluster.spec.proxmox) cluster.proxmox = std::move(proxmox);
   for (const spec::Node& node : cluster.spec.nodes)
     cluster.images.emplace(node.name, factory::node_image(files, cluster.spec, node));
   const secrets::CertifiedKey os = cluster.bundle().authority(secrets::Authority::Os);
@@ -84,7 +91,11 @@ factory::Client World::factory() {
 }
 
 talos::Access World::access(const std::string& address) const {
-  return talos::Access::secure(address, cluster.authority, cluster.identity);
+  talos::Access access = talos::Access::secure(address, cluster.authority, cluster.identity);
+  // Nodes are knocked at while they boot, and a knock at a closed door must not take longer than
+  // the wait for the next one.
+  access.connect_timeout = knock;
+  return access;
 }
 
 talos::Client World::talos(const std::string& address) {
@@ -92,7 +103,9 @@ talos::Client World::talos(const std::string& address) {
 }
 
 talos::Client World::maintenance(const std::string& address) {
-  return {transport, talos::Access::maintenance(address), stop};
+  talos::Access access = talos::Access::maintenance(address);
+  access.connect_timeout = knock;
+  return {transport, std::move(access), stop};
 }
 
 std::optional<engine::Fields> World::known(const std::string& address) const {

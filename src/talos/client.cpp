@@ -164,6 +164,7 @@ net::GrpcCall Client::call(std::string method, std::string message) const {
   call.message = std::move(message);
   call.tls = access_.tls;
   call.deadline = deadline_;
+  call.connect_timeout = access_.connect_timeout;
   if (!access_.through.empty()) call.metadata.add("node", access_.address);
   return call;
 }

@@ -25,6 +25,7 @@ struct Access {
                  // an admin certificate
   std::string
       through;  // ask this node to pass the call on to `address`, when it cannot be reached itself
+  Duration connect_timeout = std::chrono::seconds{5};
 
   static Access maintenance(std::string address);
   static Access secure(std::string address, std::string authority_pem,

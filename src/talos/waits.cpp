@@ -89,6 +89,7 @@ Sight look_without_certificate(net::Transport& transport, const Access& secure,
                                std::stop_token stop) {
   Access open = Access::maintenance(secure.address);
   open.port = secure.port;
+  open.connect_timeout = secure.connect_timeout;
   Client client{transport, std::move(open), std::move(stop)};
   Sight sight;
   try {

@@ -47,6 +47,7 @@ spec:
   talos: {{ version: v1.11.5, extensions: [qemu-guest-agent] }}
   kubernetes:
     version: v1.34.1
+    endpoint: {{ vip: 10.0.1.10 }}
   network:
     addressing: static
     subnet: 10.0.0.0/16
@@ -113,6 +114,26 @@ inline resources::RunOptions allow_data_loss() {
   return options;
 }
 
+/// Counts what is asked of Proxmox.
+class CountingTransport final : public net::Transport {
+ public:
+  explicit CountingTransport(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (request.url.find(":8006/") != std::string::npos) {
+      const std::string path = request.url.substr(request.url.find("/api2/json") + 10);
+      ++counts[request.method + " " + path.substr(0, path.find('?'))];
+      ++total;
+    }
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  std::map<std::string, std::size_t> counts;
+  std::size_t total = 0;
+
+ private:
+  net::Transport& inner_;
+};
+
 /// A cluster's life in the lab: a spec, a folder in memory, the simulated home, virtual time.
 class ClusterRig {
  public:
@@ -151,8 +172,8 @@ class ClusterRig {
     options.doing = "test";
     return std::make_unique<resources::Run>(
         cluster(),
-        resources::Doors{transport != nullptr ? *transport : wire, its_files(), home.world.clock(),
-                         entropy, *runner, *store},
+        resources::Doors{transport != nullptr ? *transport : counting, its_files(),
+                         home.world.clock(), entropy, *runner, *store},
         options);
   }
 
@@ -190,6 +211,8 @@ class ClusterRig {
   lab::Home home;
   test::FiberParker parker;
   lab::Wire wire;
+  CountingTransport counting{wire};
+  std::size_t pve_requests() const { return counting.total; }
   net::Transport* transport = nullptr;  // in place of the wire
   Files* door_files = nullptr;          // in place of the files
   SeededEntropy entropy;

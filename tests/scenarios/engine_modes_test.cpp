@@ -1,0 +1,208 @@
+// The ways a node comes to its image and its address, and machines that were there before.
+
+#include "scenarios/engine_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+std::string spec_with(const std::string& talos, const std::string& network,
+                      const std::string& nodes) {
+  return fmt::format(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: {{ name: blue }}
+spec:
+  talos: {{ version: v1.11.5, extensions: [qemu-guest-agent]{} }}
+  kubernetes: {{ version: v1.34.1 }}
+  network: {}
+  proxmox:
+    endpoints: [https://pve.home:8006]
+    insecure: true
+    token: {{ secret: proxmox.token }}
+    hosts: [pve1]
+{})",
+                     talos, network, nodes);
+}
+
+const char* const static_network =
+    "{ addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }";
+
+void raises(ClusterRig& rig, std::size_t vms) {
+  const engine::Report report = rig.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), vms);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+proxmox::Client root(ClusterRig& rig) {
+  return {rig.wire,
+          {{rig.home.endpoint()},
+           Secret{rig.home.root_token},
+           net::Tls::pinned(rig.home.first().fingerprint)}};
+}
+
+void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Upid& upid) {
+  while (client.find_task(upid)->running) rig.home.world.run_for(1s);
+  EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
+}
+
+TEST(EngineModes, AnIsoIsTakenOutOnceItsNodeIsInstalled) {
+  ClusterRig rig;
+  rig.write_spec(spec_with(", boot: iso", static_network, pools(1, 1)));
+  raises(rig, 2);
+  for (const auto& [vmid, vm] : rig.home.dc.vms) {
+    EXPECT_THAT(*vm.find("ide0"), HasSubstr("none"));
+    EXPECT_THAT(*vm.find("boot"), testing::StartsWith("order=scsi0"));
+  }
+}
+
+TEST(EngineModes, AMetaNodeHasAnImageOfItsOwn) {
+  ClusterRig rig;
+  rig.write_spec(spec_with("",
+                           "{ addressing: meta, subnet: 10.0.0.0/16, gateway: 10.0.0.1, "
+                           "nameservers: [10.0.0.1] }",
+                           pools(1, 1)));
+  raises(rig, 2);
+  std::size_t images = 0;
+  for (const auto& [name, volume] : rig.home.dc.storages.at("local").on("pve1"))
+    images += name.starts_with("import/");
+  EXPECT_EQ(images, 2u);
+}
+
+TEST(EngineModes, DhcpFindsItsNodesByTheirGuestAgents) {
+  ClusterRig rig;
+  rig.write_spec(
+      spec_with("", "{ addressing: dhcp }",
+                "  nodes:\n    cp-1: { role: controlplane }\n    w-1: { role: worker }\n"));
+  raises(rig, 2);
+}
+
+TEST(EngineModes, ACloneOfATemplateBecomesOurs) {
+  ClusterRig rig;
+  proxmox::Client client = root(rig);
+  const std::string schematic = rig.home.factory.add(
+      "customization:\n  systemExtensions:\n    officialExtensions: "
+      "[siderolabs/qemu-guest-agent]\n");
+  proxmox::Download download;
+  download.storage = "local";
+  download.filename = "talos.qcow2";
+  download.url =
+      fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
+  wait_for(rig, client, client.start_download("pve1", download));
+  proxmox::VmCreate create;
+  create.vmid = 9000;
+  create.name = "talos-template";
+  create.agent = true;
+  create.efi_disk = proxmox::EfiDisk{"local-lvm", false};
+  proxmox::Drive disk;
+  disk.storage = "local-lvm";
+  disk.import_from = "local:import/talos.qcow2";
+  create.drives["scsi0"] = disk;
+  create.boot_order = {"scsi0"};
+  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));
+  wait_for(rig, client, client.start_template("pve1", 9000));
+  rig.home.world.run_for(20s);
+  rig.write_spec(spec_with(", boot: { template: talos-template }", static_network, pools(1, 1)));
+  raises(rig, 3);
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_THAT(rig.home.dc.vms, SizeIs(1)) << "the template is not ours";
+}
+
+/// A machine that boots Talos into maintenance mode, made by somebody else.
+void make_machine(ClusterRig& rig, unsigned vmid, const std::string& address) {
+  proxmox::Client client = root(rig);
+  const std::string schematic = rig.home.factory.add(
+      "customization:\n  systemExtensions:\n    officialExtensions: "
+      "[siderolabs/qemu-guest-agent]\n");
+  if (rig.home.dc.storages.at("local").on("pve1").count("import/metal.qcow2") == 0) {
+    proxmox::Download download;
+    download.storage = "local";
+    download.filename = "metal.qcow2";
+    download.url =
+        fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
+    wait_for(rig, client, client.start_download("pve1", download));
+  }
+  proxmox::VmCreate create;
+  create.vmid = vmid;
+  create.name = fmt::format("bare-{}", vmid);
+  create.bios = "seabios";
+  create.agent = true;
+  proxmox::Drive disk;
+  disk.storage = "local-lvm";
+  disk.import_from = "local:import/metal.qcow2";
+  disk.serial = "bare";
+  create.drives["scsi0"] = disk;
+  proxmox::Drive drive;
+  drive.storage = "local-lvm";
+  drive.cloud_init = true;
+  create.drives["ide2"] = drive;
+  proxmox::Nic nic;
+  nic.bridge = "vmbr0";
+  create.nics = {nic};
+  proxmox::IpConfig ip;
+  ip.address = address + "/16";
+  ip.gateway = "10.0.0.1";
+  create.ip_configs = {ip};
+  create.nameservers = {"10.0.0.1"};
+  create.boot_order = {"scsi0"};
+  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));
+  wait_for(rig, client, client.start_vm("pve1", vmid));
+  rig.home.world.run_for(2min);
+}
+
+TEST(EngineModes, MachinesThatAreThereBecomeACluster) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.3.1");
+  make_machine(rig, 701, "10.0.3.2");
+  const auto before = identities(rig);
+  rig.write_spec(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: { name: blue }
+spec:
+  talos: { version: v1.11.5, extensions: [qemu-guest-agent] }
+  kubernetes: { version: v1.34.1 }
+  network: { addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }
+  nodes:
+    cp-1: { role: controlplane, address: 10.0.3.1, existing: true }
+    w-1: { role: worker, address: 10.0.3.2, existing: true }
+)");
+  raises(rig, 2);
+  EXPECT_EQ(identities(rig), before) << "never created, never changed";
+  const auto lock = spec::find_lock(rig.files, "/clusters/blue");
+  ASSERT_TRUE(lock);
+  EXPECT_TRUE(lock->nodes.at("cp-1").uuid) << "known by its hardware from now on";
+  // `down` leaves them alone.
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_EQ(identities(rig), before);
+  EXPECT_TRUE(rig.home.estate.truth(700).configured);
+  // Unless told otherwise: then they are in maintenance mode again.
+  resources::RunOptions options;
+  options.reset_existing = true;
+  const engine::Report reset = rig.down(options);
+  EXPECT_TRUE(reset.ok()) << problems(reset);
+  rig.home.world.run_for(5min);
+  EXPECT_EQ(identities(rig), before);
+  EXPECT_FALSE(rig.home.estate.truth(700).configured);
+}
+
+TEST(EngineModes, AStrangerAtANodesAddressGetsNothing) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.1.11");  // where cp-1 should be
+  rig.write_spec(static_spec(pools(1, 0)));
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_FALSE(rig.home.estate.truth(700).configured) << "our secrets went to a stranger";
+}
+
+}  // namespace
+}  // namespace rocca::scenarios

@@ -1,0 +1,207 @@
+// What `status` and `drift` tell, what a changed configuration costs, and why a node is silent.
+
+#include "lab/faults.hpp"
+#include "scenarios/engine_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+const resources::Drift* find(const std::vector<resources::Drift>& all, const std::string& address,
+                             const std::string& field) {
+  for (const resources::Drift& each : all)
+    if (each.address == address && each.field == field) return &each;
+  return nullptr;
+}
+
+TEST(EngineDrift, NamesWhatDiffersSinceWhenAndByWhom) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(R"(  nodes:
+    cp-1: { role: controlplane, address: 10.0.1.11 }
+    w-1: { role: worker, address: 10.0.1.21, machine: { cores: 2 } }
+)"));
+  ASSERT_TRUE(rig.up().ok());
+  EXPECT_THAT(rig.run()->drift(), IsEmpty());
+  rig.home.world.run_for(1h);
+  // Somebody stops the worker by hand and gives it more memory.
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{rig.home.root_token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  client.start_stop("pve1", 101);
+  rig.home.world.run_for(30s);
+  proxmox::VmUpdate update;
+  update.set["cores"] = "8";
+  client.start_update("pve1", 101, update);
+  rig.home.world.run_for(30s);
+  const auto drift = rig.run()->drift();
+  const resources::Drift* power = find(drift, "vm/w-1", "power");
+  ASSERT_NE(power, nullptr);
+  EXPECT_EQ(power->declared, "running");
+  EXPECT_EQ(power->found, "stopped");
+  EXPECT_THAT(power->by, HasSubstr("root@pam"));
+  EXPECT_THAT(power->task, HasSubstr("qmstop"));
+  EXPECT_TRUE(power->since);
+  const resources::Drift* cores = find(drift, "vm/w-1", "cores");
+  ASSERT_NE(cores, nullptr);
+  EXPECT_EQ(cores->found, "8");
+  EXPECT_THAT(cores->task, HasSubstr("qmconfig"));
+  EXPECT_THAT(cores->accept_path, ElementsAre("spec", "nodes", "w-1", "machine", "cores"));
+  EXPECT_EQ(cores->accept_value, "8");
+  // What is ignored is still told, and marked.
+  rig.run()->ignore("vm/w-1", "cores");
+  const auto again = rig.run()->drift();
+  ASSERT_NE(find(again, "vm/w-1", "cores"), nullptr);
+  EXPECT_TRUE(find(again, "vm/w-1", "cores")->ignored);
+  EXPECT_FALSE(find(again, "vm/w-1", "power")->ignored);
+  // `up` puts it right.
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.run()->drift(), IsEmpty());
+}
+
+TEST(EngineStatus, ShowsEveryNodeAndEtcd) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(three_and_two));
+  resources::ClusterStatus status = rig.run()->status();
+  EXPECT_FALSE(status.healthy);
+  EXPECT_EQ(status.etcd, "not bootstrapped");
+  EXPECT_EQ(status.nodes.front().problem, "there is no VM");
+  ASSERT_TRUE(rig.up().ok());
+  status = rig.run()->status();
+  EXPECT_TRUE(status.healthy);
+  EXPECT_EQ(status.etcd, "3 members, healthy");
+  ASSERT_THAT(status.nodes, SizeIs(5));
+  EXPECT_EQ(status.nodes[0].machine, "VM 100 on pve1");
+  EXPECT_EQ(status.nodes[0].talos, "v1.11.5");
+  EXPECT_EQ(status.nodes[0].stage, "running");
+  EXPECT_EQ(status.nodes[3].etcd, "");
+  EXPECT_FALSE(status.certificates.empty());
+  // Two of three are gone: etcd has no quorum, and says so.
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{rig.home.root_token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  client.start_stop("pve1", 100);
+  client.start_stop("pve1", 101);
+  rig.home.world.run_for(2min);
+  status = rig.run()->status();
+  EXPECT_FALSE(status.healthy);
+  EXPECT_THAT(status.etcd, HasSubstr("quorum is lost"));
+  EXPECT_EQ(status.nodes[0].power, "stopped");
+}
+
+TEST(EngineConfig, ALiveChangeRestartsNothing) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  std::string text = static_spec(pools(1, 1));
+  text = replace_all(text, "extensions: [qemu-guest-agent] }",
+                     "extensions: [qemu-guest-agent], sysctls: { vm.max_map_count: \"262144\" } }");
+  rig.write_spec(text);
+  const engine::Plan plan = rig.plan();
+  ASSERT_THAT(plan.steps, SizeIs(2));
+  EXPECT_EQ(plan.effect, engine::Effect::Live);
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(report.changed(), ElementsAre("machine/cp-1", "machine/worker-1"));
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_THAT(rig.home.estate.truth(100).config, HasSubstr("vm.max_map_count"));
+}
+
+TEST(EngineConfig, ARebootOfControlPlanesIsOneAtATime) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  std::string text = static_spec(pools(3, 0));
+  text = replace_all(text, "extensions: [qemu-guest-agent] }",
+                     "extensions: [qemu-guest-agent], patches: { all: [ { machine: { env: { "
+                     "GRPC_GO_LOG_SEVERITY_LEVEL: info } } } ] } }");
+  rig.write_spec(text);
+  const engine::Plan plan = rig.plan();
+  EXPECT_EQ(plan.effect, engine::Effect::Reboot);
+  rig.log.clear();
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  // Each settles before the next is begun.
+  std::vector<std::string> order;
+  for (const std::string& line : rig.log)
+    if (line.find("apply and reboot") != std::string::npos ||
+        line.find("settled machine") != std::string::npos)
+      order.push_back(line.find("settled") != std::string::npos ? "settled" : "reboot");
+  EXPECT_THAT(order, ElementsAre("reboot", "settled", "reboot", "settled", "reboot", "settled"));
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(EngineConfig, AnotherSchematicIsAnUpgradeAndRefused) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(replace_all(static_spec(pools(1, 0)), "[qemu-guest-agent]",
+                             "[qemu-guest-agent, iscsi-tools]"));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("an upgrade to the same version, of class reboot"),
+                    HasSubstr("rocca upgrade")));
+}
+
+TEST(EngineBootstrap, ALostClusterIsNotQuietlyMadeAnew) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  // The only control plane is lost with its disk; the state remembers that etcd was there.
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{rig.home.root_token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  client.start_stop("pve1", 100);
+  rig.home.world.run_for(30s);
+  client.start_destroy("pve1", 100, true);
+  rig.home.world.run_for(30s);
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), HasSubstr("rocca restore blue"));
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
+TEST(EngineDiagnosis, ASilentNodeIsExplainedFromProxmox) {
+  ClusterRig rig;
+  std::string text = static_spec(pools(1, 0));
+  text = replace_all(text, "  kubernetes:\n", "  timeouts: { boot: 2m }\n  kubernetes:\n");
+  text = replace_all(text, "    gateway: 10.0.0.1\n", "    gateway: 10.0.0.1\n    vlan: 30\n");
+  rig.write_spec(text);
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report),
+              AllOf(HasSubstr("still waiting after 2m"), HasSubstr("Proxmox says: running"),
+                    HasSubstr("1. it has its address and hears nobody: VLAN 30 of vmbr0")));
+}
+
+TEST(EngineRequests, AreFewForEachVm) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 2)));
+  const auto requests = [&] { return rig.pve_requests(); };
+  const std::size_t before = requests();
+  ASSERT_TRUE(rig.up().ok());
+  const std::size_t made = requests() - before;
+  const std::size_t then = requests();
+  ASSERT_THAT(differences(rig.plan()), IsEmpty());
+  const std::size_t looked = requests() - then;
+  if (rig.loud)
+    for (const auto& [what, count] : rig.counting.counts) fmt::print("{:4} {}\n", count, what);
+  fmt::print("5 VMs: {} requests to make them, {} to find nothing to do\n", made, looked);
+  EXPECT_LE(looked, 5u + 5u);
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
