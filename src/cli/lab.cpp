@@ -76,6 +76,12 @@ text::Value describe(lab::Home& home, lab::Sockets& sockets) {
   data.set("proxy", Value::string(sockets.proxy()));
   data.set("authority", Value::string(home.dc.authority.certificate_pem()));
   data.set("hosts", hosts);
+  // What a spec names as talos.factory, and what the simulated hosts then download from.
+  if (const auto door = sockets.find(lab::Home::factory_name, 80)) {
+    const std::string origin = fmt::format("http://{}:{}", door->address, door->port);
+    sockets.run([&] { home.factory.serve(home.dc.web, origin); });
+    data.set("factory", Value::string(origin));
+  }
   return data;
 }
 
@@ -87,11 +93,12 @@ std::string for_people(const text::Value& data, const lab::Home& home) {
     text += fmt::format("{:<12} {:<12} {}\n", host.find("name")->text(),
                         host.find("address")->text(), host.find("listens")->text());
   text += fmt::format(
-      "\nendpoint     {}\nfingerprint  {}\ntoken        {}\n\nFor every client that is to see the "
+      "\nendpoint     {}\nfingerprint  {}\ntoken        {}\nfactory      {}\n\nFor every client "
+      "that is to see the "
       "simulated names and addresses:\n\n"
       "export HTTPS_PROXY={}\nexport ROCCA_PROXMOX_TOKEN='{}'\n\nEverything in it is simulated and "
       "gone when it stops: Ctrl-C.\n",
-      at("endpoint"), at("fingerprint"), at("token"), at("proxy"), at("token"));
+      at("endpoint"), at("fingerprint"), at("token"), at("factory"), at("proxy"), at("token"));
   return text;
 }
 

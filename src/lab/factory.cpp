@@ -314,12 +314,12 @@ net::Handler ImageFactory::handler() {
   };
 }
 
-void ImageFactory::serve(Web& web) {
-  web.add_host(origin_);
-  web.add_source([this](const std::string& url) -> std::optional<WebFile> {
-    if (!url.starts_with(origin_ + "/image/")) return std::nullopt;
+void ImageFactory::serve(Web& web, const std::string& origin) {
+  web.add_host(origin);
+  web.add_source([this, origin](const std::string& url) -> std::optional<WebFile> {
+    if (!url.starts_with(origin + "/image/")) return std::nullopt;
     std::string why;
-    auto found = image(url.substr(origin_.size()), why);
+    auto found = image(url.substr(origin.size()), why);
     if (!found) return std::nullopt;
     if (truncate) {
       found->bytes.resize(9);

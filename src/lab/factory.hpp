@@ -36,7 +36,9 @@ class ImageFactory {
   /// For a service of the Network.
   net::Handler handler();
   /// For hosts of the simulation that download: images of every schematic that was posted.
-  void serve(Web& web);
+  void serve(Web& web) { serve(web, origin_); }
+  /// The same under another address: where it listens on this machine.
+  void serve(Web& web, const std::string& origin);
   /// The file behind a path such as "/image/<schematic>/v1.11.5/nocloud-amd64.raw.xz".
   struct Image {
     std::string name;

@@ -51,13 +51,16 @@ void Home::add_lans() {
 /// centre's own authority's.
 void Home::add_factory() {
   factory.serve(dc.web);
-  const std::string name = "factory.talos.dev", address = "10.255.255.10";
+  factory.serve(dc.web, "http://factory.talos.dev");
+  const std::string name = factory_name, address = "10.255.255.10";
   Service service;
   service.name = "factory";
   service.tls.emplace();
   service.tls->identity = dc.authority.issue(
       {.common_name = name, .names = {name, address}, .organization = ""}, world.now());
   service.handler = factory.handler();
+  // In clear text too: a client outside of this process does not know the authority.
+  world.network().open(address, 80, {"factory", std::nullopt, service.handler});
   world.network().open(address, 443, std::move(service));
   world.network().set_name(name, address);
 }

@@ -42,6 +42,7 @@ class Home {
   std::string root_token;
   /// https://pve.home:8006, the first host.
   std::string endpoint() const { return "https://pve.home:8006"; }
+  static constexpr const char* factory_name = "factory.talos.dev";
   const pve::Node& first() const { return *dc.nodes().begin()->second; }
 
  private:

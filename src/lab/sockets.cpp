@@ -194,16 +194,13 @@ void Sockets::connect(const net::Incoming& request,
     return refuse(405, "Method Not Allowed", "this proxy leads into the lab by CONNECT only");
   const auto authority = split_authority(request.target);
   const auto address = authority ? world_.network().resolve(authority->first) : std::nullopt;
-  bool known = false;
-  for (const Network::Place& place : world_.network().places())
-    known = known || (address && place.address == *address);
-  if (!known)
+  if (!address)
     return refuse(403, "Forbidden",
                   fmt::format("{} is outside of the simulated world", request.target));
-  for (const auto& [id, open] : open_)
-    for (const Network::Place& place : world_.network().places())
-      if (place.id == id && place.address == *address && place.port == authority->second)
-        return responder->tunnel(open.door.address, open.door.port);
+  for (const Network::Place& place : world_.network().places())
+    if (place.address == *address && place.port == authority->second)
+      if (const auto open = open_.find(place.id); open != open_.end())
+        return responder->tunnel(open->second.door.address, open->second.door.port);
   refuse(502, "Bad Gateway", fmt::format("nobody listens at {}", request.target));
 }
 

@@ -4,6 +4,7 @@
 #include "lab/home.hpp"
 #include "net/curl_transport.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -107,6 +108,55 @@ TEST_F(SocketsTest, AHostThatGoesDownStopsListening) {
   sockets.run([&] { home.dc.set_online("pve2", true); });
   sockets.run([] {});
   EXPECT_EQ(net::fetch(*curl, request("https://pve2.home:8006")).head.status, 200);
+}
+
+/// Machines that come and go while the doors are open.
+TEST_F(SocketsTest, ANodeThatBootsGetsAListenerAndLosesItWhenItStops) {
+  const auto curl = through(sockets.proxy());
+  Network::Host host = 0;
+  sockets.run([&] {
+    host = home.lans.add_foreign(
+        "10.0.0.77", {{50000, Service{"node", std::nullopt,
+                                      [](net::Incoming, std::shared_ptr<net::Responder> responder) {
+                                        responder->answer(200, "", {}, "here");
+                                      }}}});
+  });
+  sockets.run([] {});
+  const auto door = sockets.find("10.0.0.77", 50000);
+  ASSERT_TRUE(door);
+  EXPECT_THAT(door->address, HasSubstr("127."));
+  net::CurlTransport direct;
+  net::Request one;
+  one.url = fmt::format("http://{}:{}/", door->address, door->port);
+  EXPECT_EQ(net::fetch(direct, one).body, "here");
+  sockets.run([&] { home.lans.remove_foreign(host); });
+  sockets.run([] {});
+  EXPECT_FALSE(sockets.find("10.0.0.77", 50000));
+}
+
+TEST_F(SocketsTest, ALoopbackAddressOfASpecIsListenedAtAsItIs) {
+  sockets.run([&] {
+    home.lans.add_foreign(
+        "127.9.8.7", {{50000, Service{"node", std::nullopt,
+                                      [](net::Incoming, std::shared_ptr<net::Responder> responder) {
+                                        responder->answer(200, "", {}, "here");
+                                      }}}});
+  });
+  sockets.run([] {});
+  const auto door = sockets.find("127.9.8.7", 50000);
+  ASSERT_TRUE(door);
+  EXPECT_EQ(door->address, "127.9.8.7");
+}
+
+TEST_F(SocketsTest, TheFactoryIsThereByItsNameAndInClearText) {
+  const auto curl = through(sockets.proxy());
+  EXPECT_EQ(net::fetch(*curl, request("https://factory.talos.dev", "/versions")).head.status, 200);
+  const auto door = sockets.find(Home::factory_name, 80);
+  ASSERT_TRUE(door);
+  net::CurlTransport direct;
+  net::Request one;
+  one.url = fmt::format("http://{}:{}/versions", door->address, door->port);
+  EXPECT_THAT(net::fetch(direct, one).body, HasSubstr("v1.11.5"));
 }
 
 }  // namespace

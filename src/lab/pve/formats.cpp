@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <regex>
 #include <set>
 
@@ -15,7 +16,11 @@ namespace {
 using Check = std::optional<std::string> (*)(const std::string& value);
 
 bool fits(const std::string& value, const char* pattern) {
-  return std::regex_match(value, std::regex(pattern));
+  // Compiling costs a hundred times what matching does, and the patterns are few.
+  thread_local std::map<const char*, std::regex> compiled;
+  auto found = compiled.find(pattern);
+  if (found == compiled.end()) found = compiled.emplace(pattern, std::regex(pattern)).first;
+  return std::regex_match(value, found->second);
 }
 
 std::optional<std::string> complain(bool fine, std::string text) {

@@ -388,6 +388,9 @@ Routine<void> TalosNode::serve(std::shared_ptr<Call> call) {
       need("A");
     else
       unknown();
+    const auto type = fields(call->request(), 2);
+    refresh(name != "Watch" && type && !type->empty() ? type->front() : "");
+    if (name == "Watch") changed_.wake_all();  // from now on somebody wants to hear of members
     co_await store_.serve(call, release_.minor() < 13);
     co_return;
   }

@@ -213,6 +213,14 @@ Routine<void> ResourceStore::watch(std::shared_ptr<Call> call, bool options_requ
   admit(*call, request.namespace_(), request.type());
   if (!request.has_options() && options_required)
     refuse(Code::Internal, "runtime error: invalid memory address or nil pointer dereference");
+  struct Watcher {
+    std::size_t& count;
+    explicit Watcher(std::size_t& all_watchers) : count(++all_watchers) {}
+    Watcher(const Watcher&) = delete;
+    Watcher& operator=(const Watcher&) = delete;
+    ~Watcher() { --count; }
+  };
+  const Watcher counted{watchers_};
   const pb::WatchOptions& options = request.options();
   Kind& all = kind(request.namespace_(), request.type());
   const auto ids = id_query(options.has_id_query(), options.id_query());

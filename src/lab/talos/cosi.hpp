@@ -45,6 +45,9 @@ class ResourceStore {
   const Resource* find(const std::string& space, const std::string& type,
                        const std::string& id) const;
 
+  /// Does anybody wait for changes?
+  bool watched() const noexcept { return watchers_ != 0; }
+
   /// Serves cosi.resource.State; `options_required`: releases that crash on a Watch without.
   Routine<void> serve(std::shared_ptr<Call> call, bool options_required);
 
@@ -75,6 +78,7 @@ class ResourceStore {
   World& world_;
   std::map<Key, Kind> kinds_;
   std::uint64_t number_ = 0;
+  std::size_t watchers_ = 0;
 };
 
 /// A string as go-yaml writes it: plain where it can be, quoted where it must be.

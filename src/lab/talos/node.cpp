@@ -171,6 +171,8 @@ void TalosNode::stop_all() {
   bootstrapped_ = recover_ = going_down_ = upgrading_ = false;
   node_registered_ = node_ready_ = pods_up_ = time_synced_ = network_ready_ = false;
   try_before_.reset();
+  stale_ = true;
+  told_.reset();
   store_.clear();
 }
 
@@ -262,6 +264,15 @@ void TalosNode::apply_network() {
   if (next.hostname.empty())
     next.hostname = fmt::format("talos-{}", to_lower(disk_.node_id.substr(0, 6)));
   if (next.resolvers.empty()) next.resolvers = machine_.resolvers;
+  // What is gone is gone from the resources too.
+  for (const Address& old : network_.addresses)
+    store_.remove("network", "AddressStatuses.net.talos.dev",
+                  fmt::format("{}/{}", old.link, to_string(old.cidr)));
+  for (const Route& old : network_.routes)
+    store_.remove(
+        "network", "RouteStatuses.net.talos.dev",
+        fmt::format("{}/inet4/{}/{}/{}", old.link, old.gateway, old.destination, old.metric));
+  stale_ = true;
   network_ = std::move(next);
   hostname_ = network_.hostname;
   address_ = network_.addresses.empty() ? "" : to_string(network_.addresses.front().cidr.address());
@@ -504,10 +515,11 @@ Routine<void> TalosNode::boot_services(Stop stop) {
   set_health("apid", true);
   world_.spawn(contained(renew_certificates(new_stop())));
   publish();
-  // Members of the cluster appear and leave without a call to this node.
+  // Members of the cluster appear and leave without a call to this node; who watches is told.
   while (true) {
     update_stage();
-    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{2}, stop.get());
+    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{store_.watched() ? 2 : 60},
+                         stop.get());
   }
 }
 
@@ -575,7 +587,9 @@ Routine<void> TalosNode::run_kubelet(Stop stop) {
       node_ready_ = cni == nullptr || cni->text() != "none";
       publish();
     }
-    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{5}, stop.get());
+    std::optional<Instant> look_again;
+    if (!node_registered_) look_again = world_.now() + std::chrono::seconds{5};
+    co_await world_.wait(changed_, look_again, stop.get());
   }
 }
 

@@ -170,7 +170,10 @@ class TalosNode {
   bool apiserver_runs() const noexcept { return apiserver_; }
   /// The shared addresses that are this node's now.
   const std::vector<SharedAddress>& owned() const noexcept { return owned_; }
-  const ResourceStore& resources() const noexcept { return store_; }
+  const ResourceStore& resources() {
+    refresh({});
+    return store_;
+  }
   bool service_running(const std::string& id) const;
 
  private:
@@ -246,11 +249,16 @@ class TalosNode {
   // node_kubernetes.cpp: the shared address, and what answers at port 6443
   Routine<void> run_shared_addresses(Stop stop);
   void resign();
+  void forget_owned();
   Routine<void> run_apiserver(Stop stop);
   void listen_apiserver();
 
   // resources.cpp: what the state looks like as COSI resources
+  /// Something changed. The status is told at once, all the rest when somebody looks: most changes
+  /// are followed by others before anybody does.
   void publish();
+  void refresh(std::string_view type);
+  void publish_all();
   void publish_network();
   void publish_definitions();
   void publish_config();
@@ -373,6 +381,9 @@ class TalosNode {
   std::vector<std::weak_ptr<Call>> calls_;
   std::uint64_t xids_ = 0;
   std::uint64_t certificates_ = 0;
+  using Unmet = std::vector<std::pair<std::string, std::string>>;
+  std::optional<std::pair<Stage, Unmet>> told_;  // the last MachineStatus
+  bool stale_ = true;                            // resources are older than what they tell of
   std::uint64_t tries_ = 0;  // counts applies, so that a TRY reverts only what it tried
   std::optional<std::string> try_before_;
   unsigned pid_ = 1200;

@@ -74,7 +74,9 @@ Routine<void> TalosNode::run_shared_addresses(Stop stop) {
         }
       }
     if (mine != owned_) {
+      forget_owned();
       owned_ = std::move(mine);
+      publish();
       for (const SharedAddress& shared : owned_)
         world_.note(fmt::format("{} takes the shared address {}", hostname_, shared.address));
       claim_addresses();
@@ -85,11 +87,18 @@ Routine<void> TalosNode::run_shared_addresses(Stop stop) {
   }
 }
 
+void TalosNode::forget_owned() {
+  for (const SharedAddress& shared : owned_)
+    store_.remove("network", "AddressStatuses.net.talos.dev",
+                  fmt::format("{}/{}/32", shared.link, shared.address));
+  owned_.clear();
+}
+
 void TalosNode::resign() {
   if (owned_.empty()) return;
   for (const SharedAddress& shared : owned_)
     if (disk_.etcd) disk_.etcd->resign(election(shared), boot_id_);
-  owned_.clear();
+  forget_owned();
   claim_addresses();
   for (TalosNode* node : fleet_.nodes()) node->changed_.wake_all();
 }

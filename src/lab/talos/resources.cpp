@@ -147,6 +147,19 @@ void TalosNode::publish_network() {
                            "global\nflags: permanent\npriority: 0\n",
                            to_string(each.cidr), index, each.link, v4 ? "inet4" : "inet6"));
   }
+  for (const SharedAddress& shared : owned_)
+    if (const auto address = IpAddress::parse(shared.address)) {
+      const Cidr cidr(*address, address->is_v4() ? 32 : 128);
+      spec::network::AddressStatusSpec status;
+      fill(cidr, *status.mutable_address());
+      status.set_link_name(shared.link);
+      status.set_family(address->is_v4() ? spec::enums::FAMILY_INET4 : spec::enums::FAMILY_INET6);
+      store_.set(space, "AddressStatuses.net.talos.dev",
+                 fmt::format("{}/{}", shared.link, to_string(cidr)),
+                 "network.AddressStatusController", status.SerializeAsString(),
+                 fmt::format("address: {}\nlinkName: {}\nfamily: inet4\nscope: global\n",
+                             to_string(cidr), shared.link));
+    }
   const std::string yaml = yaml_list("addresses", all) + "sortAlgorithm: v1\n";
   for (const char* id : {"default", "current", "routed", "accumulative", "current-no-k8s"}) {
     if (std::string_view(id) == "default" && !addresses.addresses().empty()) {
@@ -268,7 +281,7 @@ void TalosNode::publish_members() {
 }
 
 void TalosNode::publish_status() {
-  std::vector<std::pair<std::string, std::string>> unmet;
+  Unmet unmet;
   if (stage_ == Stage::Booting || stage_ == Stage::Running) {
     if (!time_synced_)
       unmet.emplace_back("time",
@@ -293,6 +306,8 @@ void TalosNode::publish_status() {
     else if (config_ && network_ready_ && !node_ready_)
       unmet.emplace_back("nodeReady", fmt::format("node \"{}\" is not ready", hostname_));
   }
+  if (told_ && told_->first == stage_ && told_->second == unmet) return;
+  told_.emplace(stage_, unmet);
   spec::runtime::MachineStatusSpec status;
   status.set_stage(static_cast<spec::enums::RuntimeMachineStage>(static_cast<int>(stage_)));
   status.mutable_status()->set_ready(unmet.empty());
@@ -326,9 +341,27 @@ void TalosNode::publish_status() {
 }
 
 void TalosNode::publish() {
-  if (store_.find("meta", "ResourceDefinitions.meta.cosi.dev",
-                  "machinestatuses.runtime.talos.dev") == nullptr)
+  stale_ = true;
+  if (store_.watched())
+    refresh({});
+  else
+    publish_status();
+}
+
+/// Before a look at resources of this type; none: at any.
+void TalosNode::refresh(std::string_view type) {
+  if (type == "MachineStatuses.runtime.talos.dev") return;  // never stale
+  const bool definitions = type.empty() || type == "ResourceDefinitions.meta.cosi.dev";
+  if (definitions && store_.find("meta", "ResourceDefinitions.meta.cosi.dev",
+                                 "machinestatuses.runtime.talos.dev") == nullptr)
     publish_definitions();
+  // Members come and leave without a word to this node.
+  if (!stale_ && type != "Members.cluster.talos.dev") return;
+  stale_ = false;
+  publish_all();
+}
+
+void TalosNode::publish_all() {
   publish_network();
   publish_config();
   for (const char* id : {"apid", "auditd", "containerd", "cri", "dashboard", "etcd", "kubelet",
