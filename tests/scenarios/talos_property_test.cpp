@@ -57,7 +57,7 @@ Wish draw(const std::string& mode) {
                              [&](std::uint64_t other) { return other != first || room < 3; }));
   if (wish.addresses[0] == wish.addresses[1])
     wish.addresses[1] = *wish.subnet.network().plus(6 + (first + 1) % (room - 1));
-  const auto servers = *rc::gen::inRange(1, 4);
+  const auto servers = mode == "dhcp" ? 0 : *rc::gen::inRange(1, 4);  // there the lease says it
   for (int i = 0; i < servers; ++i)
     wish.nameservers.push_back(fmt::format("10.{}.{}.53", *rc::gen::inRange(0, 256), i));
   for (std::size_t i = 0; i < 2; ++i) {
@@ -92,6 +92,7 @@ std::string wanted(const Wish& wish, const spec::Node& node, const std::string& 
       dhcp ? fmt::format("{}/16 on eth0", lease)
            : fmt::format("{}/{} on eth0", to_string(**node.address), wish.subnet.prefix()),
       fmt::format("default via {}", dhcp ? "10.0.0.1" : to_string(*wish.subnet.network().plus(1)))};
+  if (dhcp) parts.emplace_back("asks 10.0.0.1");
   for (const std::string& each : wish.nameservers) parts.push_back("asks " + each);
   parts.emplace_back(node.control_plane() ? "control plane" : "worker");
   return join(parts, "; ");
