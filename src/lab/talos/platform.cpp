@@ -428,6 +428,9 @@ NetworkState merge_network(const std::vector<Link>& links, const PlatformNetwork
       if (const Value* servers = item.find("dnsServers"))
         for (const Value& server : servers->items()) state.resolvers.push_back(server.text());
 
+  // Layers: platform < DHCP < configuration.
+  const std::vector<std::string> platform_resolvers = state.resolvers;
+  const std::string platform_hostname = state.hostname;
   bool no_default_dhcp = false;
   if (config != nullptr) {
     if (const Value* main = config->main()) {
@@ -511,8 +514,10 @@ NetworkState merge_network(const std::vector<Link>& links, const PlatformNetwork
     if (!wanted || !link.dhcp) continue;
     add_address(link.dhcp->address, link.name);
     if (!link.dhcp->gateway.empty()) add_route({"", link.dhcp->gateway, link.name, 1024});
-    if (state.resolvers.empty()) state.resolvers = link.dhcp->resolvers;
-    if (state.hostname.empty()) state.hostname = link.dhcp->hostname;
+    if (state.resolvers == platform_resolvers && !link.dhcp->resolvers.empty())
+      state.resolvers = link.dhcp->resolvers;
+    if (state.hostname == platform_hostname && !link.dhcp->hostname.empty())
+      state.hostname = link.dhcp->hostname;
   }
   return state;
 }
