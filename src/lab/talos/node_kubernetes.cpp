@@ -46,13 +46,18 @@ void answer_alone(const TalosNode& node, const net::Incoming& request, net::Resp
     return responder.answer(200, "", {{"Content-Type", "application/json"}},
                             text::emit_json(answer));
   }
+  // There are no objects here; only who shows a certificate of the cluster is told so.
+  const bool known = !request.peer_certificate.empty();
   set("kind", "Status");
   set("apiVersion", "v1");
   set("status", "Failure");
-  set("message", fmt::format("forbidden: User \"system:anonymous\" cannot get path \"{}\"", path));
-  set("reason", "Forbidden");
-  answer.set("code", text::Value::integer(403));
-  responder.answer(403, "", {{"Content-Type", "application/json"}}, text::emit_json(answer));
+  set("message",
+      known ? "the server could not find the requested resource"
+            : fmt::format("forbidden: User \"system:anonymous\" cannot get path \"{}\"", path));
+  set("reason", known ? "NotFound" : "Forbidden");
+  const int status = known ? 404 : 403;
+  answer.set("code", text::Value::integer(status));
+  responder.answer(status, "", {{"Content-Type", "application/json"}}, text::emit_json(answer));
 }
 
 }  // namespace
