@@ -33,15 +33,6 @@ void refuse_if_any(const engine::Plan& plan) {
   throw error;
 }
 
-void fail_if_blind(const engine::Plan& plan) {
-  if (plan.failed.empty()) return;
-  const auto& [address, text] = *plan.failed.begin();
-  const auto found = plan.errors.find(address);
-  Error error = found == plan.errors.end() ? Error(Fault::Unreachable, text) : found->second;
-  error.during("reading " + address);
-  throw error;
-}
-
 }  // namespace
 
 void RunWorlds::with(const std::string&, std::stop_token stop,
@@ -291,7 +282,6 @@ engine::Report Run::up(const engine::EventSink& events) {
   if (!shown.empty() && impl.up->plan.bound_to != shown)
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at a new `rocca plan`");
-  fail_if_blind(impl.up->plan);
   refuse_if_any(impl.up->plan);
   impl.store_first(*impl.up);
   engine::EffectPolicy policy = impl.options.policy;
@@ -327,7 +317,6 @@ engine::Report Run::down(const engine::EventSink& events) {
   if (!shown.empty() && look.plan.bound_to != shown)
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at it again, and confirm again");
-  fail_if_blind(look.plan);
   refuse_if_any(look.plan);
   if (!look.remembered) impl.store_first(look);
   engine::EffectPolicy policy;

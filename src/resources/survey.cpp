@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 // Every step asks after its task about once a second; a list this young serves them all.
 constexpr Duration list_is_young = 400ms;
-constexpr Duration between_lists = 800ms;
+constexpr Duration between_lists = 900ms;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
 constexpr Duration statistics_lag = 12s;
 
@@ -175,6 +175,16 @@ Duration Survey::ask_again(const std::string& host) {
   const Tick next = list.read + between_lists;
   const Tick now = clock_.tick();
   return !list.ever || next <= now + 100ms ? 100ms : next - now;
+}
+
+Duration Survey::first_ask(const std::string& host, Duration least) {
+  const std::lock_guard lock{mutex_};
+  const TaskList& list = tasks_[host];
+  const Tick now = clock_.tick();
+  Tick next = list.read + between_lists;
+  if (!list.ever || next + between_lists < now) return least;
+  while (next < now + least) next += between_lists;
+  return next - now;
 }
 
 void Survey::wait_anew(const std::string& name) {

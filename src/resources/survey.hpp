@@ -75,6 +75,8 @@ class Survey {
   /// When to ask after a task of this host again: all who wait ask at one time, and one list serves
   /// them.
   Duration ask_again(const std::string& host);
+  /// The same for a task that has just begun and takes at least so long.
+  Duration first_ask(const std::string& host, Duration least);
 
   /// How long this run has been waiting for something: since it first asked by this name.
   Duration waiting_since(const std::string& name);

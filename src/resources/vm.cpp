@@ -92,11 +92,11 @@ class VmKind final : public Thing {
     if (!sight.refusal.empty()) throw Error(Fault::Conflict, sight.refusal).hint(sight.hint);
     if (sight.in_the_making) return follow_making(world, *sight.in_the_making, sight.lock);
     if (sight.unmarked) return give_mark(world, *sight.unmarked);
-    if (!sight.found) return start_making(world);
+    if (!sight.found) return in_time(world, start_making(world));
     const auto& [row, config] = *sight.found;
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       throw Error(Fault::Busy, fmt::format("{} has the lock `{}`", describe(row), lock));
-    return start_changing(world, row, config);
+    return in_time(world, start_changing(world, row, config));
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
@@ -156,6 +156,17 @@ class VmKind final : public Thing {
   static bool runs_now(const Change& change) {
     return std::none_of(change.fields.begin(), change.fields.end(),
                         [](const FieldChange& field) { return field.field == "power"; });
+  }
+
+  /// Asked after together with all others that wait for this host, and not before it can be over.
+  static Receipt in_time(World& world, Receipt receipt) {
+    const auto upid = proxmox::Upid::parse(receipt.token);
+    if (!upid) return receipt;
+    const Duration least = upid->type == "qmcreate"  ? Duration{1500ms}
+                           : upid->type == "qmstart" ? Duration{800ms}
+                                                     : Duration{200ms};
+    receipt.ask_after = world.survey.first_ask(upid->node, least);
+    return receipt;
   }
 
   static bool runs(World& world, const proxmox::VmRow& row) {

@@ -85,6 +85,31 @@ TEST(EngineModes, DhcpFindsItsNodesByTheirGuestAgents) {
   raises(rig, 2);
 }
 
+TEST(EngineModes, AChangedLeaseIsFollowed) {
+  ClusterRig rig;
+  rig.write_spec(
+      spec_with("", "{ addressing: dhcp }",
+                "  nodes:\n    cp-1: { role: controlplane }\n    w-1: { role: worker }\n"));
+  raises(rig, 2);
+  const auto heard = rig.home.estate.truth(101).heard;
+  ASSERT_FALSE(heard.empty());
+  const std::string* nic = rig.home.dc.vms.at(101).find("net0");
+  rig.home.lans.change_lease(nic->substr(nic->find('=') + 1, 17));
+  rig.home.world.run_for(10min);
+  ASSERT_NE(rig.home.estate.truth(101).heard, heard);
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  bool found = false;
+  for (const resources::NodeStatus& node : rig.run()->status().nodes)
+    if (node.name == "w-1") {
+      found = true;
+      EXPECT_EQ(node.address, rig.home.estate.truth(101).heard.front());
+      EXPECT_TRUE(node.healthy) << node.problem;
+    }
+  EXPECT_TRUE(found);
+}
+
 TEST(EngineModes, ACloneOfATemplateBecomesOurs) {
   ClusterRig rig;
   proxmox::Client client = root(rig);
