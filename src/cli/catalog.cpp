@@ -252,9 +252,9 @@ Catalog catalog() {
        .group = "Try it without hardware",
        .summary = "open a simulated data centre on this machine",
        .description =
-           "Plays a Proxmox VE with its hosts, storages, users and tasks on addresses of "
-           "127.0.0.0/8, "
-           "and a proxy through which every simulated name and address is reached, so that a spec, "
+           "Plays a Proxmox VE with its hosts, storages, users and tasks, an Image Factory and an "
+           "Infisical on addresses of 127.0.0.0/8, and a proxy through which every simulated name "
+           "and address is reached, so that a spec, "
            "rocca itself and other clients run against it unchanged. Prints what a client needs. "
            "Nothing outside is touched; Ctrl-C ends it and all that was in it.",
        .flags = {{.name = "pve",
@@ -286,6 +286,10 @@ Catalog catalog() {
                   .kind = FlagKind::Number,
                   .value = "PORT",
                   .help = "port of the proxy; by default any free one"},
+                 {.name = "ca-file",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "write the lab's public authority there, for SSL_CERT_FILE"},
                  output_flag()},
        .examples = {{"rocca lab", "one host"},
                     {"rocca lab --hosts 3 --pve 8.4 --speed 20", "three older ones, in a hurry"}},

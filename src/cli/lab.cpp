@@ -74,32 +74,61 @@ text::Value describe(lab::Home& home, lab::Sockets& sockets) {
   data.set("token", Value::string(home.token));
   data.set("rootToken", Value::string(home.root_token));
   data.set("proxy", Value::string(sockets.proxy()));
-  data.set("authority", Value::string(home.dc.authority.certificate_pem()));
+  data.set("authority", Value::string(home.dc.authority.certificate_pem() +
+                                      home.internet.roots.certificate_pem()));
   data.set("hosts", hosts);
-  // What a spec names as talos.factory, and what the simulated hosts then download from.
+  const auto listens = [&](const char* address) {
+    const auto door = sockets.find(address, 443);
+    return Value::string(door ? fmt::format("https://{}:{}", door->address, door->port)
+                              : "nowhere");
+  };
+  Value factory = Value::map();
+  factory.set("url", Value::string("https://factory.talos.dev"));
+  factory.set("listens", listens(lab::Internet::factory_address));
+  // In clear text, what a spec may name as talos.factory; the simulated hosts download from there.
   if (const auto door = sockets.find(lab::Home::factory_name, 80)) {
     const std::string origin = fmt::format("http://{}:{}", door->address, door->port);
     sockets.run([&] { home.factory.serve(home.dc.web, origin); });
-    data.set("factory", Value::string(origin));
+    factory.set("plain", Value::string(origin));
   }
+  data.set("factory", std::move(factory));
+  Value infisical = Value::map();
+  infisical.set("host", Value::string("https://infisical.home"));
+  infisical.set("listens", listens(lab::Internet::infisical_address));
+  infisical.set("project", Value::string(home.internet.project().slug));
+  infisical.set("environment", Value::string("prod"));
+  infisical.set("clientId", Value::string(home.internet.client_id));
+  infisical.set("clientSecret", Value::string(home.internet.client_secret));
+  infisical.set("readerId", Value::string(home.internet.reader_id));
+  infisical.set("readerSecret", Value::string(home.internet.reader_secret));
+  data.set("infisical", std::move(infisical));
+  data.set("roots", Value::string(home.internet.roots.certificate_pem()));
   return data;
 }
 
-std::string for_people(const text::Value& data, const lab::Home& home) {
+std::string for_people(const text::Value& data, const lab::Home& home,
+                       const std::optional<std::string>& ca_file) {
   const auto at = [&](std::string_view key) { return data.find(key)->text(); };
+  const auto in = [&](std::string_view key, std::string_view inner) {
+    return data.find({key, inner})->text();
+  };
   std::string text = fmt::format("Proxmox VE {} in a box, seed {}\n\n", home.dc.release.release,
                                  home.world.seed());
   for (const text::Value& host : data.find("hosts")->items())
     text += fmt::format("{:<12} {:<12} {}\n", host.find("name")->text(),
                         host.find("address")->text(), host.find("listens")->text());
+  text += fmt::format("{:<25} {}\n{:<25} {}\n", "factory.talos.dev", in("factory", "listens"),
+                      "infisical.home", in("infisical", "listens"));
   text += fmt::format(
       "\nendpoint     {}\nfingerprint  {}\ntoken        {}\nfactory      {}\n\nFor every client "
       "that is to see the "
       "simulated names and addresses:\n\n"
-      "export HTTPS_PROXY={}\nexport ROCCA_PROXMOX_TOKEN='{}'\n\nEverything in it is simulated and "
-      "gone when it stops: Ctrl-C.\n",
-      at("endpoint"), at("fingerprint"), at("token"), at("factory"), at("proxy"), at("token"));
-  return text;
+      "export HTTPS_PROXY={}\nexport ROCCA_PROXMOX_TOKEN='{}'\nexport INFISICAL_CLIENT_ID={}\n"
+      "export INFISICAL_CLIENT_SECRET={}\n",
+      at("endpoint"), at("fingerprint"), at("token"), in("factory", "plain"), at("proxy"),
+      at("token"), in("infisical", "clientId"), in("infisical", "clientSecret"));
+  if (ca_file) text += fmt::format("export SSL_CERT_FILE='{}'\n", *ca_file);
+  return text + "\nEverything in it is simulated and gone when it stops: Ctrl-C.\n";
 }
 
 /// What stands in the faults file now happens from now on: so a person or a script plays with a lab
@@ -113,7 +142,10 @@ void play_again(Context& context, const Invocation& invocation, lab::Home& home,
   }
   try {
     const auto faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
-    sockets.run([&] { faults.arm(home.dc); });
+    sockets.run([&] {
+      faults.arm(home.dc);
+      faults.arm(home.internet.infisical, home.world);
+    });
     context.err << fmt::format("{} was read again\n", *file);
   } catch (const Error& error) {
     context.err << error.render();
@@ -138,9 +170,13 @@ int run_lab(Context& context, const Invocation& invocation) {
   const SignalsHeld signals;
   lab::Home home{options};
   faults.arm(home.dc);
+  faults.arm(home.internet.infisical, home.world);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
   const text::Value data = describe(home, sockets);
-  print(context, invocation, data, for_people(data, home));
+  auto ca_file = invocation.find("ca-file");
+  if (ca_file && !ca_file->starts_with('/')) ca_file = context.folder + "/" + *ca_file;
+  if (ca_file) context.files.write(*ca_file, home.internet.roots.certificate_pem(), 0644);
+  print(context, invocation, data, for_people(data, home, ca_file));
   context.out.flush();
   while (signals.wait() == SIGHUP) play_again(context, invocation, home, sockets);
   sockets.stop();

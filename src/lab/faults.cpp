@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "lab/infisical.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "lab/pve/http.hpp"
 #include "text/yaml.hpp"
@@ -12,6 +13,12 @@
 #include <memory>
 
 namespace rocca::lab {
+
+namespace {
+
+constexpr const char* infisical_host = "infisical";
+
+}  // namespace
 
 class Faults::Reader {
  public:
@@ -103,12 +110,16 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
           one.cut = reader.flag(entry.value);
         else if (entry.key == "lose")
           one.lose = reader.flag(entry.value);
+        else if (entry.key == "silent" && one.host == infisical_host)
+          one.silent = reader.flag(entry.value);
+        else if (entry.key == "retryAfter" && one.host == infisical_host)
+          one.retry_after = reader.count(entry.value);
         else
           reader.refuse(entry.value, fmt::format("a request cannot have '{}'", entry.key));
       }
       if (one.status != 0 && (one.status < 300 || one.status > 599))
         reader.refuse(rule, "answer is a status from 300 to 599");
-      if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose)
+      if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose && !one.silent)
         reader.refuse(rule, "one of delay, answer, cut or lose is needed");
       faults.requests_.push_back(one);
     } else if (const text::Value* task = rule.find("task")) {
@@ -271,6 +282,26 @@ void Faults::arm(pve::Datacenter& dc) const {
     };
   for (const TimedRule& rule : timed_)
     dc.world.after(rule.at, [&dc, rule] { do_timed(dc, rule.action, rule.value); });
+}
+
+void Faults::arm(Infisical& infisical, const World& world) const {
+  auto rules = std::make_shared<std::vector<std::pair<RequestRule, Counter>>>();
+  std::size_t number = 0;
+  for (const RequestRule& rule : requests_)
+    if (rule.host == infisical_host)
+      rules->emplace_back(
+          rule, Counter{rule.limits, world.fork(fmt::format("fault/infisical/{}", number++))});
+  if (rules->empty()) return;
+  infisical.trouble = [rules](const net::Incoming& in) -> std::optional<Infisical::Trouble> {
+    for (auto& [rule, counter] : *rules) {
+      if (!rule.method.empty() && rule.method != in.method) continue;
+      if (in.target.find(rule.path) == std::string::npos) continue;
+      if (!counter.strikes()) continue;
+      return Infisical::Trouble{rule.status, rule.reason, rule.retry_after, rule.delay,
+                                rule.cut,    rule.lose,   rule.silent};
+    }
+    return std::nullopt;
+  };
 }
 
 }  // namespace rocca::lab

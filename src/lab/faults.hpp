@@ -15,6 +15,9 @@ class Datacenter;
 
 namespace rocca::lab {
 
+class Infisical;
+class World;
+
 /// What goes wrong, written down: a YAML list, each entry one fault.
 ///
 ///   - request: { host: pve1, method: POST, path: /qemu }     # all of them optional; path by its
@@ -26,6 +29,8 @@ namespace rocca::lab {
 ///     answer: 596        # a status instead of the handler; reason: "Connection timed out"
 ///     cut: true          # the connection ends before anything is done
 ///     lose: true         # it is done, and the answer never comes
+///     silent: true       # only with host: infisical: nothing is done and nothing is ever said
+///     retryAfter: 30     # only with host: infisical: seconds, beside an answer
 ///   - task: { type: qmcreate, id: "101" }
 ///     fail: "text"       # or hang: true; afterwards: true lets the work be done first
 ///   - at: 30s            # after the start of the lab
@@ -41,6 +46,8 @@ class Faults {
   /// Hands the faults to a data centre; timed ones count from now. The data centre keeps what it
   /// needs.
   void arm(pve::Datacenter& dc) const;
+  /// The requests with `host: infisical` are its own.
+  void arm(Infisical& infisical, const World& world) const;
   bool empty() const noexcept { return requests_.empty() && tasks_.empty() && timed_.empty(); }
 
  private:
@@ -57,6 +64,8 @@ class Faults {
     std::string reason;
     bool cut = false;
     bool lose = false;
+    bool silent = false;
+    std::optional<unsigned> retry_after{};
   };
   struct TaskRule {
     std::string type, id;

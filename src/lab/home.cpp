@@ -23,12 +23,14 @@ Home::Home(const Options& options)
     : world({options.seed, options.start}),
       dc(world, options_of(options)),
       lans(world),
-      estate(dc, factory, lans, options.node_timing) {
+      estate(dc, factory, lans, options.node_timing),
+      internet(world, dc.web, factory) {
   add_hosts(options.hosts);
   add_storages(options.hosts.size() > 1);
   add_users();
   add_lans();
-  add_factory();
+  // As somebody who keeps it there would have done it: { secret: proxmox.token }.
+  internet.infisical.put(internet.project(), "prod", "/", "PROXMOX_TOKEN", token);
 }
 
 void Home::add_lans() {
@@ -45,24 +47,6 @@ void Home::add_lans() {
   for (const char* bridge : {"vmbr0", "vmbr1"})
     for (unsigned vlan = 10; vlan < 100; vlan += 10)
       lans.add(add(fmt::format("{}.{}", bridge, vlan), fmt::format("10.{}.0.0/16", vlan).c_str()));
-}
-
-/// Reachable for clients and for the hosts that download from it. Its certificate is the data
-/// centre's own authority's.
-void Home::add_factory() {
-  factory.serve(dc.web);
-  factory.serve(dc.web, "http://factory.talos.dev");
-  const std::string name = factory_name, address = "10.255.255.10";
-  Service service;
-  service.name = "factory";
-  service.tls.emplace();
-  service.tls->identity = dc.authority.issue(
-      {.common_name = name, .names = {name, address}, .organization = ""}, world.now());
-  service.handler = factory.handler();
-  // In clear text too: a client outside of this process does not know the authority.
-  world.network().open(address, 80, {"factory", std::nullopt, service.handler});
-  world.network().open(address, 443, std::move(service));
-  world.network().set_name(name, address);
 }
 
 void Home::add_hosts(const std::vector<std::string>& hosts) {

@@ -2,6 +2,7 @@
 
 #include "lab/estate.hpp"
 #include "lab/factory.hpp"
+#include "lab/internet.hpp"
 #include "lab/lans.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "lab/world.hpp"
@@ -35,6 +36,7 @@ class Home {
   Lans lans;
   ImageFactory factory;
   Estate estate;
+  Internet internet;
 
   /// `rocca@pve!lab=UUID`: privilege-separated, least privileges. And one that may do anything but
   /// be root@pam.
@@ -50,7 +52,6 @@ class Home {
   void add_storages(bool shared);
   void add_users();
   void add_lans();
-  void add_factory();
 };
 
 /// "3" is pve1, pve2, pve3; "atlas,titan" is those. Throws Error(Usage).

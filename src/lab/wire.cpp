@@ -1,6 +1,7 @@
 #include "lab/wire.hpp"
 
 #include "base/error.hpp"
+#include "lab/internet.hpp"
 #include "lab/pki.hpp"
 
 #include <fmt/format.h>
@@ -206,7 +207,12 @@ std::string read_body(const net::Request& request, net::Headers& headers) {
 std::optional<std::string> Wire::handshake(const net::ServerTls& server, const net::Tls& client,
                                            const std::string& host, net::Incoming& incoming) {
   const Instant now = world_.now();
-  if (auto reason = chains_.refuse_server(server.identity.certificate_pem, client, host, now))
+  net::Tls trust = client;
+  if (client.trust == net::Tls::Trust::System) {
+    trust.authority_pem = public_roots(world_.network());
+    if (!trust.authority_pem.empty()) trust.trust = net::Tls::Trust::Authority;
+  }
+  if (auto reason = chains_.refuse_server(server.identity.certificate_pem, trust, host, now))
     return fmt::format("certificate refused: {}", *reason);
   if (server.clients == net::ServerTls::Clients::Ignore) return std::nullopt;
   if (!client.identity) {

@@ -1,0 +1,51 @@
+#include "lab/internet.hpp"
+
+#include "lab/network.hpp"
+#include "lab/world.hpp"
+
+namespace rocca::lab {
+
+Internet::Internet(World& world, Web& web, ImageFactory& factory)
+    : roots(world.fork("internet"), "Lab Public Root", world.now()), infisical(world) {
+  Network& network = world.network();
+  const auto open = [&](const char* service, const char* address,
+                        const std::vector<std::string>& names, net::Handler handler) {
+    for (const std::string& name : names) network.set_name(name, address);
+    Authority::Subject subject;
+    subject.common_name = names.front();
+    subject.names = names;
+    subject.names.emplace_back(address);
+    net::ServerTls tls;
+    tls.identity = roots.issue(subject, world.now());
+    tls.identity.certificate_pem += roots.certificate_pem();
+    network.open(address, 443, {service, tls, std::move(handler)});
+  };
+  open("factory", factory_address, {"factory.talos.dev"}, factory.handler());
+  open("infisical", infisical_address,
+       {"infisical.home", "app.infisical.com", "eu.infisical.com", "us.infisical.com"},
+       infisical.handler());
+  // In clear text too: a client outside of this process may not know the authority.
+  network.open(factory_address, 80, {"factory", std::nullopt, factory.handler()});
+  factory.serve(web);
+  factory.serve(web, "http://factory.talos.dev");
+
+  Infisical::Project& homelab = infisical.add_project("homelab", {"dev", "prod"});
+  project_id = homelab.id;
+  Infisical::Identity& writer = infisical.add_identity();
+  writer.roles[project_id] = Infisical::Role::Member;
+  client_id = writer.client_id;
+  client_secret = writer.client_secret;
+  Infisical::Identity& reader = infisical.add_identity();
+  reader.roles[project_id] = Infisical::Role::Viewer;
+  reader_id = reader.client_id;
+  reader_secret = reader.client_secret;
+}
+
+std::string public_roots(const Network& network) {
+  const Service* server = network.find(Internet::factory_address, 443);
+  if (server == nullptr || !server->tls) return "";
+  const std::string& chain = server->tls->identity.certificate_pem;
+  return chain.substr(chain.rfind("-----BEGIN CERTIFICATE-----"));
+}
+
+}  // namespace rocca::lab
