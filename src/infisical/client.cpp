@@ -51,7 +51,26 @@ std::string place_text(const Place& place) {
                      place.project);
 }
 
+/// A place's folder as the API wants it: where it lies, and its name.
+std::pair<Place, std::string> parent_and_name(const Place& place) {
+  std::string path = place.path;
+  while (path.ends_with('/')) path.pop_back();
+  const std::size_t slash = path.rfind('/');
+  Place parent = place;
+  parent.path = slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
+  return {parent, slash == std::string::npos ? path : path.substr(slash + 1)};
+}
+
+/// Not for what was merely looked for: a folder that is missing on the way to a secret.
+bool says_missing(const std::string& message) {
+  return message.starts_with("Secret ") || message.starts_with("Folder ");
+}
+
 }  // namespace
+
+std::string kept_form(std::string_view value) {
+  return std::string(trim(value)) + (value.ends_with('\n') ? "\n" : "");
+}
 
 Client::Client(net::Transport& transport, const Clock& clock, Access access, std::stop_token stop)
     : transport_(transport), clock_(clock), access_(std::move(access)), stop_(std::move(stop)) {
@@ -74,8 +93,10 @@ Client::Reply Client::send(const std::string& method, const std::string& path,
     request.headers.add("Content-Type", "application/json");
     request.body = json;
   }
-  net::Answer answer = net::fetch(transport_, request, stop_);
-  Reply reply{answer.head.status, std::move(answer.body), "", ""};
+  net::Answer answer = within(fmt::format("asking Infisical at {}", access_.host),
+                              [&] { return net::fetch(transport_, request, stop_); });
+  Reply reply{answer.head.status, std::move(answer.body), "", "",
+              std::string(answer.head.headers.find("retry-after").value_or(""))};
   if (reply.status < 400) return reply;
   try {
     const text::Value body = text::parse_json(reply.body, "answer");
@@ -106,10 +127,23 @@ void Client::fail(const Reply& reply, const std::string& doing) const {
           .hint("check the project's id, the environment's slug and the path");
     case 429:
       throw Error(Fault::Busy, message)
-          .hint("too many requests in this minute; it is safe to run again");
+          .hint(fmt::format("it is safe to run this again{}",
+                            reply.retry_after.empty()
+                                ? ", in a minute"
+                                : fmt::format(", in {} seconds", reply.retry_after)));
     default:
       throw Error(reply.status >= 500 ? Fault::Unreachable : Fault::Rejected, message);
   }
+}
+
+/// A 200 may only mean that somebody was asked to allow it.
+void Client::require_done(const Reply& reply, const std::string& doing) {
+  if (text::parse_json(reply.body, "answer").find("approval") == nullptr) return;
+  throw Error(Fault::Rejected,
+              fmt::format("Infisical took the change {} only as a request for approval", doing))
+      .hint(
+          "a change policy guards that path: approve it there, or let rocca publish to another "
+          "path");
 }
 
 void Client::log_in() {
@@ -136,7 +170,8 @@ Client::Reply Client::ask(const std::string& method, const std::string& path,
                           const std::string& query, const std::string& json) {
   log_in();
   Reply reply = send(method, path, query, json, true);
-  if (reply.status == 403 && reply.error == "TokenError") {
+  // Expired (by their clock, not ours) or revoked: the identity itself may still be good.
+  if ((reply.status == 403 && reply.error == "TokenError") || reply.status == 401) {
     token_.reset();
     log_in();
     reply = send(method, path, query, json, true);
@@ -186,21 +221,41 @@ std::optional<Secret> Client::find_secret(const Place& place, const std::string&
   return secret_at(*secret);
 }
 
-void Client::make_folder(const Place& place) {
-  const std::size_t slash = place.path.rfind('/');
-  const std::string name = place.path.substr(slash + 1);
-  if (name.empty()) return;
-  Place parent = place;
-  parent.path = slash == 0 || slash == std::string::npos ? "/" : place.path.substr(0, slash);
+std::vector<std::string> Client::folders(const Place& place) {
+  const Reply reply = ask("GET", "/api/v2/folders", query_of(place, "path"));
+  if (reply.status != 200) fail(reply, "to list the folders of " + place_text(place));
+  const text::Value answer = text::parse_json(reply.body, "folders");
+  std::vector<std::string> names;
+  if (const text::Value* list = answer.find("folders"))
+    for (const text::Value& item : list->items()) names.push_back(text_or(item, "name"));
+  return names;
+}
+
+bool Client::make_folder(const Place& place) {
+  const auto [parent, name] = parent_and_name(place);
+  if (name.empty()) return false;
   text::Value body = body_of(parent, "path");
   body.set("name", text::Value::string(name));
   const Reply reply = ask("POST", "/api/v2/folders", "", text::emit_json(body));
-  const bool there =
-      reply.status == 400 && reply.message.find("already exists") != std::string::npos;
-  if (reply.status != 200 && !there) fail(reply, "to make the folder " + place_text(place));
+  if (reply.status == 400 && reply.message.find("already exists") != std::string::npos)
+    return false;
+  if (reply.status != 200) fail(reply, "to make the folder " + place_text(place));
+  return true;
+}
+
+bool Client::erase_folder(const Place& place) {
+  const auto [parent, name] = parent_and_name(place);
+  if (name.empty())
+    throw Error(Fault::Usage, "the folder / of an environment cannot be taken away");
+  const Reply reply = ask("DELETE", "/api/v2/folders/" + percent_encode(name), "",
+                          text::emit_json(body_of(parent, "path")));
+  if (reply.status == 404 && says_missing(reply.message)) return false;
+  if (reply.status != 200) fail(reply, "to take the folder away: " + place_text(place));
+  return true;
 }
 
 void Client::write(const Place& place, const std::map<std::string, Secret>& values) {
+  if (values.empty()) return;  // it refuses a batch of none
   text::Value body = body_of(place, "secretPath");
   body.set("mode", text::Value::string("upsert"));
   text::Value list = text::Value::list();
@@ -220,14 +275,8 @@ void Client::write(const Place& place, const std::map<std::string, Secret>& valu
   }
   wipe(json);
   if (reply.status != 200) fail(reply, doing);
-  const text::Value answer = text::parse_json(reply.body, "answer");
+  require_done(reply, doing);
   wipe(reply.body);
-  if (answer.find("approval") != nullptr)
-    throw Error(Fault::Rejected,
-                fmt::format("Infisical took the change {} only as a request for approval", doing))
-        .hint(
-            "a change policy guards that path: approve it there, or let rocca publish to another "
-            "path");
 }
 
 bool Client::erase(const Place& place, const std::string& name) {
@@ -235,8 +284,9 @@ bool Client::erase(const Place& place, const std::string& name) {
   body.set("type", text::Value::string("shared"));
   const Reply reply =
       ask("DELETE", "/api/v4/secrets/" + percent_encode(name), "", text::emit_json(body));
-  if (reply.status == 404) return false;
+  if (reply.status == 404 && says_missing(reply.message)) return false;
   if (reply.status != 200) fail(reply, fmt::format("to delete {} at {}", name, place_text(place)));
+  require_done(reply, "to delete " + name);
   return true;
 }
 

@@ -134,8 +134,11 @@ class Resolver::InfisicalPlace final : public Place {
     if (asking_) return std::nullopt;
     auto cached = folders_.find(folder);
     if (cached == folders_.end()) {
-      const std::string& id = project();
-      cached = folders_.emplace(folder, client().secrets({id, *source_.environment, folder})).first;
+      auto values = within("looking for " + searched_in(folder, name), [&] {
+        const std::string& id = project();
+        return client().secrets({id, *source_.environment, folder});
+      });
+      cached = folders_.emplace(folder, std::move(values)).first;
     }
     const auto found = cached->second.find(name);
     return found == cached->second.end() ? std::nullopt : std::optional{found->second};
