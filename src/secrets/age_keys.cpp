@@ -72,7 +72,7 @@ Secret open_key_file(std::string_view text, std::string_view name, const AskPass
   const auto asked = [&](std::string_view) {
     if (!ask)
       throw Error(
-          Fault::Usage,
+          Fault::Refused,
           fmt::format("{} is protected by a passphrase, and there is no terminal to ask for it",
                       name))
           .hint("run it on a terminal, or give a key file without a passphrase");

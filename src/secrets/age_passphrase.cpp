@@ -79,7 +79,8 @@ struct PassphraseIdentity final : Identity::Data {
     const std::lock_guard lock(mutex);
     if (!answer) {
       if (!ask)
-        throw Error(Fault::Usage, "a passphrase is needed, and there is no terminal to ask for it")
+        throw Error(Fault::Refused,
+                    "a passphrase is needed, and there is no terminal to ask for it")
             .hint("run it on a terminal, or use a key file without a passphrase");
       answer = ask("the age file");
     }
