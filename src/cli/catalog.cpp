@@ -168,6 +168,28 @@ Catalog catalog() {
                      "files that talosctl can apply"}},
        .run = run_render});
   verbs.push_back(
+      {.name = "lock",
+       .group = "From nothing to a cluster",
+       .summary = "pin everything that a spec leaves open",
+       .description =
+           "Writes rocca.lock beside the spec: versions, schematic ids, the images' URLs and sizes "
+           "as the Image Factory tells them, the list of its extensions, and the host and the VM "
+           "id of every node, chosen among what Proxmox says is free. What is locked already stays "
+           "while the spec allows it, and nobody is asked about it again. Nothing is changed on "
+           "the Proxmox.\n\n"
+           "With --locked nothing is written either: exit 3 if anything would change.",
+       .arguments = {cluster_argument()},
+       .flags = {{.name = "locked", .help = "refuse every change"},
+                 {.name = "refresh", .help = "ask again for the extensions and the sizes"},
+                 {.name = "token-file",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "file that holds USER@REALM!TOKENID=SECRET"},
+                 output_flag()},
+       .examples = {{"rocca lock blue", "choose and pin"},
+                    {"rocca lock blue --locked", "in a pipeline: is rocca.lock up to date"}},
+       .run = run_lock});
+  verbs.push_back(
       {.name = "doctor",
        .group = "From nothing to a cluster",
        .summary = "look whether a Proxmox is ready for a cluster",

@@ -20,6 +20,7 @@ int run_history(Context& context, const Invocation& invocation);
 int run_init(Context& context, const Invocation& invocation);
 int run_kubeconfig(Context& context, const Invocation& invocation);
 int run_lab(Context& context, const Invocation& invocation);
+int run_lock(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);
 int run_new(Context& context, const Invocation& invocation);
 int run_plan(Context& context, const Invocation& invocation);

@@ -4,14 +4,12 @@
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 #include "cli/proxmox_access.hpp"
-#include "cli/secret_doors.hpp"
 #include "doctor/checkup.hpp"
 #include "doctor/probe.hpp"
 #include "doctor/trace.hpp"
 #include "doctor/wish_of.hpp"
 #include "factory/schematic.hpp"
 #include "net/transport.hpp"
-#include "sources/resolver.hpp"
 #include "spec/load.hpp"
 #include "text/value.hpp"
 
@@ -59,28 +57,8 @@ Question from_spec(Context& context, const Invocation& invocation, net::Transpor
     loaded.diagnostics.throw_if_errors(file);
   }
   const spec::Spec& spec = loaded.spec;
-  if (!spec.proxmox)
-    throw Error(Fault::Usage, fmt::format("{} has no `proxmox:` section", file))
-        .hint(
-            "a cluster of machines that are already there needs no Proxmox, and so nothing of it "
-            "is to be checked");
   Question question;
-  for (const auto& endpoint : spec.proxmox->endpoints)
-    question.access.endpoints.push_back(*endpoint);
-  const auto text_of = [](const auto& maybe) {
-    return maybe ? std::optional<std::string>{**maybe} : std::nullopt;
-  };
-  std::optional<std::string> ca_file = text_of(spec.proxmox->ca_file);
-  if (ca_file && !ca_file->starts_with('/')) ca_file = spec.folder + "/" + *ca_file;
-  question.access.tls =
-      trust_of(context, text_of(spec.proxmox->fingerprint), ca_file, *spec.proxmox->insecure);
-  // What is given by hand wins: it is how a new token is tried before it is stored.
-  if (auto token = find_token(context, invocation)) {
-    question.access.token = std::move(*token);
-  } else {
-    sources::Resolver secrets{spec, secret_doors(context, transport)};
-    question.access.token = secrets.get(*spec.proxmox->token, "proxmox.token");
-  }
+  question.access = spec_access(context, invocation, spec, transport);
   question.wish = doctor::wish_of(spec);
   question.factory = *spec.talos.factory;
   question.talos = *spec.talos.version;

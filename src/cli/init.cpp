@@ -7,10 +7,14 @@
 #include "cli/proxmox_access.hpp"
 #include "doctor/checkup.hpp"
 #include "doctor/wish_of.hpp"
+#include "locking/addresses.hpp"
+#include "locking/choose.hpp"
+#include "locking/resolve.hpp"
 #include "net/transport.hpp"
 #include "proxmox/client.hpp"
 #include "spec/load.hpp"
 #include "spec/locate.hpp"
+#include "spec/lock.hpp"
 #include "spec/scaffold.hpp"
 
 #include <fmt/format.h>
@@ -169,6 +173,27 @@ void choose_network(spec::Site& site, Context& context, const Invocation& invoca
   if (site.nameservers.empty()) site.nameservers = {site.gateway};
 }
 
+/// Hosts and VM ids, chosen among what is free now and kept in rocca.lock from the beginning.
+spec::Lock first_choices(Context& context, const std::string& root, const spec::Spec& spec,
+                         proxmox::Client& client) {
+  spec::Lock lock;
+  lock.cluster = *spec.name;
+  locking::Occupied there = locking::occupied(client);
+  there.vmids.merge(vmids_of_others(context, root, *spec.name));
+  locking::choose_nodes(spec, {}, lock, there, [&](std::uint64_t vmid) {
+    return client.vmid_is_free(static_cast<proxmox::Vmid>(vmid));
+  });
+  return lock;
+}
+
+std::string vmids_text(const spec::Lock& lock) {
+  std::set<std::uint64_t> ids;
+  for (const auto& [name, node] : lock.nodes) ids.insert(node.vmid.value_or(0));
+  const bool in_a_row = !ids.empty() && *ids.rbegin() - *ids.begin() + 1 == ids.size();
+  return in_a_row && ids.size() > 2 ? fmt::format("{} to {}", *ids.begin(), *ids.rbegin())
+                                    : fmt::format("{}", fmt::join(ids, ", "));
+}
+
 unsigned count_of(const Invocation& invocation, const char* flag) {
   const auto number = invocation.number(flag).value_or(0);
   if (number < 0 || number > 1000)
@@ -211,12 +236,10 @@ int run_init(Context& context, const Invocation& invocation) {
   choose_storages(site, invocation, client);
   choose_bridge(site, invocation, client);
   choose_network(site, context, invocation);
-  std::vector<IpAddress> taken;
-  for (const auto& member : client.cluster_status().members)
-    if (const auto address = IpAddress::parse(member.address)) taken.push_back(*address);
-  spec::propose_addresses(site, count_of(invocation, "control-planes"),
-                          count_of(invocation, "workers"), context.files,
-                          spec::find_specs(context.files, root + "/clusters"), taken);
+  const locking::Neighbours neighbours = locking::neighbours(client);
+  spec::propose_addresses(
+      site, count_of(invocation, "control-planes"), count_of(invocation, "workers"), context.files,
+      spec::find_specs(context.files, root + "/clusters"), neighbours.addresses);
 
   // What is written is right, or nothing is written.
   const spec::Scaffold tried = spec::scaffold(root, name, "", site);
@@ -227,16 +250,26 @@ int run_init(Context& context, const Invocation& invocation) {
   const doctor::Checkup checkup =
       doctor::examine(*transport, context.clock, access, doctor::wish_of(loaded.spec));
 
+  const spec::Lock lock = first_choices(context, root, loaded.spec, client);
   write_cluster(
       context, root,
-      [&](const std::string& recipient) { return spec::scaffold(root, name, recipient, site); },
+      [&](const std::string& recipient) {
+        spec::Scaffold made = spec::scaffold(root, name, recipient, site);
+        made.files.push_back({made.folder + "/rocca.lock", spec::to_text(lock), 0644, false});
+        return made;
+      },
       {{"proxmox.token", access.token}});
   context.err << fmt::format(
-      "Proxmox VE {}; hosts {}; images on {}, disks on {}; bridge {}; next "
-      "free VM id {}\n",
+      "Proxmox VE {}; hosts {}; images on {}, disks on {}; bridge {}; VM ids {}\n",
       to_string(version.version), join(site.hosts, ", "), site.images, site.disks, site.bridge,
-      client.next_free_vmid());
-  context.err << "nobody was asked whether the proposed addresses are free: look at them\n";
+      vmids_text(lock));
+  context.err << fmt::format(
+      "the addresses are none of the {} that this Proxmox knows of; who is elsewhere in {} was not "
+      "asked: look at them\n",
+      neighbours.addresses.size(), to_string(site.subnet));
+  if (!neighbours.secretive.empty())
+    context.err << fmt::format("VMs that run and do not say their addresses: {}\n",
+                               fmt::join(neighbours.secretive, ", "));
   context.err << "the token is in secrets.sops.yaml, encrypted\n";
   if (checkup.healthy()) {
     context.err << fmt::format("next: rocca doctor {}\n", name);

@@ -3,8 +3,10 @@
 #include "base/secret.hpp"
 #include "spec/scaffold.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 namespace rocca::cli {
@@ -23,5 +25,10 @@ std::string repository(Context& context);
 void write_cluster(Context& context, const std::string& root,
                    const std::function<spec::Scaffold(const std::string& recipient)>& make,
                    const std::map<std::string, Secret>& known = {});
+
+/// The VM ids that the other clusters of the repository have pinned or locked: they may not be up
+/// yet, and their ids are theirs all the same.
+std::set<std::uint64_t> vmids_of_others(Context& context, const std::string& root,
+                                        const std::string& cluster);
 
 }  // namespace rocca::cli

@@ -5,6 +5,8 @@
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cli/secret_doors.hpp"
+#include "sources/resolver.hpp"
 
 #include <fmt/format.h>
 
@@ -67,6 +69,31 @@ net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprin
   if (fingerprint) return net::Tls::pinned(parse_pin(*fingerprint));
   if (ca_file) return net::Tls::authority(context.files.get(*ca_file, 1u << 20));
   return insecure ? net::Tls::unverified() : net::Tls::system();
+}
+
+proxmox::Access spec_access(Context& context, const Invocation& invocation, const spec::Spec& spec,
+                            net::Transport& transport, std::stop_token stop) {
+  if (!spec.proxmox)
+    throw Error(Fault::Usage, fmt::format("{} has no `proxmox:` section", spec.files.front()))
+        .hint(
+            "a cluster of machines that are already there needs no Proxmox, and so nothing of it "
+            "is to be checked");
+  proxmox::Access access;
+  for (const auto& endpoint : spec.proxmox->endpoints) access.endpoints.push_back(*endpoint);
+  const auto text_of = [](const auto& maybe) {
+    return maybe ? std::optional<std::string>{**maybe} : std::nullopt;
+  };
+  std::optional<std::string> ca_file = text_of(spec.proxmox->ca_file);
+  if (ca_file && !ca_file->starts_with('/')) ca_file = spec.folder + "/" + *ca_file;
+  access.tls =
+      trust_of(context, text_of(spec.proxmox->fingerprint), ca_file, *spec.proxmox->insecure);
+  if (auto token = find_token(context, invocation)) {
+    access.token = std::move(*token);
+  } else {
+    sources::Resolver secrets{spec, secret_doors(context, transport, stop), stop};
+    access.token = secrets.get(*spec.proxmox->token, "proxmox.token");
+  }
+  return access;
 }
 
 }  // namespace rocca::cli

@@ -3,9 +3,11 @@
 #include "base/secret.hpp"
 #include "cli/command.hpp"
 #include "net/tls.hpp"
+#include "proxmox/client.hpp"
 #include "spec/spec.hpp"
 
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,5 +29,11 @@ Secret get_token(Context& context, const Invocation& invocation);
 /// does.
 net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
                   const std::optional<std::string>& ca_file, bool insecure);
+
+/// The Proxmox of a spec: its endpoints, how they are known, and the token from `--token-file`, the
+/// variable, or the spec's own secrets, in this order: what is given by hand wins, because it is
+/// how a new token is tried before it is stored. Error(Usage) for a spec without `proxmox:`.
+proxmox::Access spec_access(Context& context, const Invocation& invocation, const spec::Spec& spec,
+                            net::Transport& transport, std::stop_token stop = {});
 
 }  // namespace rocca::cli

@@ -35,6 +35,13 @@ std::string image_path(const std::string& schematic, const Version& talos,
                      artifact.arch, artifact.secure_boot ? "-secureboot" : "", artifact.ending);
 }
 
+std::string image_file(const std::string& schematic, const Version& talos,
+                       const Artifact& artifact) {
+  return fmt::format("talos-{}-{}-{}-{}{}.{}", tag(talos), schematic.substr(0, 12),
+                     to_string(artifact.platform), artifact.arch,
+                     artifact.secure_boot ? "-secureboot" : "", artifact.ending);
+}
+
 std::string installer_image(const std::string& factory_host, const std::string& schematic,
                             const Version& talos, Platform platform, bool secure_boot) {
   const bool by_platform = talos >= Version{1, 10, 0, "0"};  // pre-releases of 1.10 too

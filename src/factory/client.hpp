@@ -26,6 +26,10 @@ struct Artifact {
 /// The path of an image below a factory's URL: `/image/ID/v1.11.5/nocloud-amd64.qcow2`.
 std::string image_path(const std::string& schematic, const Version& talos,
                        const Artifact& artifact);
+/// The file of an image on a storage: named by what is in it, so that two clusters share one and a
+/// new one never takes an old one's place.
+std::string image_file(const std::string& schematic, const Version& talos,
+                       const Artifact& artifact);
 /// The installer that keeps a machine on its platform: from 1.10 it has the platform in its name,
 /// and the plain `installer` means metal, which loses a nocloud machine's addresses.
 std::string installer_image(const std::string& factory_host, const std::string& schematic,

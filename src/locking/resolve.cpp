@@ -1,0 +1,160 @@
+#include "locking/resolve.hpp"
+
+#include "base/diagnostics.hpp"
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "factory/node_image.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::locking {
+
+namespace {
+
+/// The name of the schematic that all nodes share.
+constexpr const char* shared_schematic = "cluster";
+
+std::string url_of(const spec::Spec& spec, const std::string& schematic,
+                   const factory::Artifact& artifact) {
+  std::string base = *spec.talos.factory;
+  while (base.ends_with('/')) base.pop_back();
+  return base + factory::image_path(schematic, *spec.talos.version, artifact);
+}
+
+void lock_extensions(const spec::Spec& spec, spec::Lock& lock, const Sources& sources) {
+  const std::string version = to_string(*spec.talos.version);
+  // Whoever builds schematics elsewhere needs no list; who names extensions does.
+  if (spec.talos.extensions.empty()) return;
+  if (lock.extensions_of != version || sources.refresh) {
+    lock.extensions.clear();
+    for (const auto& extension : sources.factory.extensions(*spec.talos.version))
+      lock.extensions.push_back(extension.name);
+    std::sort(lock.extensions.begin(), lock.extensions.end());
+    lock.extensions_of = version;
+  }
+  for (const auto& extension : spec.talos.extensions) {
+    const std::string name = factory::extension_name(*extension);
+    if (std::binary_search(lock.extensions.begin(), lock.extensions.end(), name)) continue;
+    throw Error(Fault::Usage, fmt::format("{}: the factory has no extension `{}` for Talos v{}{}",
+                                          to_string(spec.position(extension.where)), name, version,
+                                          did_you_mean(name, lock.extensions)))
+        .hint("`rocca explain extension-not-listed`; the whole list is in rocca.lock");
+  }
+}
+
+/// Which schematic each node has, and the images that must be there for them.
+void lock_images(Files& files, const spec::Spec& spec, const spec::Lock& before, spec::Lock& lock,
+                 const Sources& sources) {
+  lock.schematics.clear();
+  lock.images.clear();
+  const bool meta = *spec.network.addressing == spec::Addressing::Meta;
+  for (const spec::Node& node : spec.nodes) {
+    const factory::NodeImage image = factory::node_image(files, spec, node);
+    lock.schematics[meta && !node.existing ? node.name : shared_schematic] = image.id;
+    const auto artifact = artifact_of(spec, node);
+    if (!artifact) continue;
+    const std::string file = factory::image_file(image.id, *spec.talos.version, *artifact);
+    if (lock.images.contains(file)) continue;
+    spec::LockedArtifact& pinned = lock.images[file];
+    pinned.url = url_of(spec, image.id, *artifact);
+    if (const auto old = before.images.find(file);
+        old != before.images.end() && old->second.url == pinned.url)
+      pinned = old->second;
+    if (pinned.size && !sources.refresh) continue;
+    within(fmt::format("looking for the image of {}", node.name), [&] {
+      // A factory makes images only of schematics that it was told.
+      if (image.schematic) {
+        sources.factory.register_schematic(*image.schematic);
+      } else if (!sources.factory.knows(image.id)) {
+        throw Error(Fault::NotFound, fmt::format("the factory at {} does not know the schematic {}",
+                                                 *spec.talos.factory, image.id))
+            .hint("talos.schematic names an id: register it there, or give its file");
+      }
+      const auto facts =
+          sources.factory.image(image.id, *spec.talos.version, *artifact, sources.patience);
+      pinned.size = facts.size ? std::optional{facts.size->count()} : std::nullopt;
+    });
+  }
+}
+
+/// Does the lock say where every virtual node is?
+bool all_placed(const spec::Spec& spec, const spec::Lock& before) {
+  Occupied nothing;
+  // Nobody is asked: whoever would have to be chosen anew shows as a change.
+  const auto hosts = choose_hosts(spec, before, nothing);
+  const auto vmids = choose_vmids(spec, before, nothing);
+  return std::all_of(spec.nodes.begin(), spec.nodes.end(), [&](const spec::Node& node) {
+    if (!node.machine) return true;
+    const auto locked = before.nodes.find(node.name);
+    return locked != before.nodes.end() && locked->second.host == hosts.at(node.name) &&
+           locked->second.vmid == vmids.at(node.name);
+  });
+}
+
+void lock_nodes(const spec::Spec& spec, const spec::Lock& before, spec::Lock& lock,
+                const Sources& sources) {
+  for (const spec::Node& node : spec.nodes)
+    if (node.existing && node.existing->uuid) lock.nodes[node.name].uuid = **node.existing->uuid;
+  if (!spec.proxmox || all_placed(spec, before)) return;
+  choose_nodes(spec, before, lock, sources.look(), sources.is_free);
+}
+
+}  // namespace
+
+std::optional<factory::Artifact> artifact_of(const spec::Spec& spec, const spec::Node& node) {
+  if (node.existing || *spec.talos.boot == spec::Boot::Template) return std::nullopt;
+  factory::Artifact artifact;
+  if (*spec.network.addressing == spec::Addressing::Meta)
+    artifact.platform = factory::Platform::Metal;
+  if (*spec.talos.boot == spec::Boot::Iso) artifact.ending = "iso";
+  return artifact;
+}
+
+spec::Lock resolve(Files& files, const spec::Spec& spec, const spec::Lock& before,
+                   const Sources& sources) {
+  if (!before.cluster.empty() && before.cluster != *spec.name)
+    throw Error(Fault::Refused, fmt::format("rocca.lock is of the cluster {}, and the spec of {}",
+                                            before.cluster, *spec.name))
+        .hint("a copied folder keeps its lock: take the file away, and it is resolved anew");
+  spec::Lock lock = before;
+  lock.cluster = *spec.name;
+  lock.talos = to_string(*spec.talos.version);
+  lock.kubernetes = to_string(*spec.kubernetes.version);
+  lock_extensions(spec, lock, sources);
+  lock_images(files, spec, before, lock, sources);
+  lock_nodes(spec, before, lock, sources);
+  return lock;
+}
+
+void choose_nodes(const spec::Spec& spec, const spec::Lock& before, spec::Lock& lock,
+                  Occupied there, const std::function<bool(std::uint64_t)>& is_free) {
+  for (const auto& [name, host] : choose_hosts(spec, before, there)) lock.nodes[name].host = host;
+  for (bool settled = false; !settled;) {
+    settled = true;
+    for (const auto& [name, vmid] : choose_vmids(spec, before, there)) {
+      lock.nodes[name].vmid = vmid;
+      const auto locked = before.nodes.find(name);
+      const bool ours = (locked != before.nodes.end() && locked->second.vmid == vmid) ||
+                        spec.find_node(name)->machine->vmid;
+      if (ours || is_free(vmid)) continue;
+      there.vmids.insert(vmid);
+      settled = false;
+      break;
+    }
+  }
+}
+
+Occupied occupied(proxmox::Client& client) {
+  Occupied there;
+  for (const proxmox::VmRow& vm : client.vms()) there.vmids.insert(vm.vmid);
+  for (const proxmox::NodeInfo& node : client.nodes())
+    if (!node.online) there.offline_hosts.insert(node.name);
+  // A range for new ids that the owner of the data centre has set.
+  if (const auto lower = parse_uint(client.options().next_id_lower); lower && *lower >= 100)
+    there.first_vmid = *lower;
+  return there;
+}
+
+}  // namespace rocca::locking
