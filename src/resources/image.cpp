@@ -238,10 +238,8 @@ std::string image_address(const std::string& storage, const std::string& host,
 }
 
 std::string image_file(const Cluster& cluster, const spec::Node& node) {
-  const factory::Artifact artifact = artifact_of(cluster, node);
-  return fmt::format("talos-v{}-{}-{}-{}.{}", to_string(*cluster.spec.talos.version),
-                     cluster.images.at(node.name).id.substr(0, 12), to_string(artifact.platform),
-                     artifact.arch, artifact.ending);
+  return factory::image_file(cluster.images.at(node.name).id, *cluster.spec.talos.version,
+                             artifact_of(cluster, node));
 }
 
 Made make_image(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
