@@ -80,7 +80,7 @@ proxmox::Access proxmox_access(Context& context, const spec::Spec& spec, net::Tr
   if (ca_file) ca_file = absolute(spec.folder, *ca_file);
   access.tls = trust_of(context, text_of(wanted.fingerprint), ca_file, *wanted.insecure);
   sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
-  access.token = resolver.get(*wanted.token, "proxmox.token");
+  access.token = resolver.get_line(*wanted.token, "proxmox.token");
   return access;
 }
 
@@ -92,7 +92,7 @@ talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secre
   around.bundle = std::move(bundle);
   if (spec.tailscale) {
     sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
-    around.tailscale_key = resolver.get(*spec.tailscale->auth_key, "tailscale.authKey");
+    around.tailscale_key = resolver.get_line(*spec.tailscale->auth_key, "tailscale.authKey");
   }
   if (const auto lock = spec::find_lock(context.files, spec.folder))
     for (const auto& [name, addon] : lock->addons)

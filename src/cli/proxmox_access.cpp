@@ -90,8 +90,8 @@ proxmox::Access spec_access(Context& context, const Invocation& invocation, cons
   if (auto token = find_token(context, invocation)) {
     access.token = std::move(*token);
   } else {
-    sources::Resolver secrets{spec, secret_doors(context, transport, stop), stop};
-    access.token = secrets.get(*spec.proxmox->token, "proxmox.token");
+    sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
+    access.token = resolver.get_line(*spec.proxmox->token, "proxmox.token");
   }
   return access;
 }

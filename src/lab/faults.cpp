@@ -291,6 +291,7 @@ void Faults::arm(Infisical& infisical, const World& world) const {
     if (rule.host == infisical_host)
       rules->emplace_back(
           rule, Counter{rule.limits, world.fork(fmt::format("fault/infisical/{}", number++))});
+  infisical.trouble = nullptr;  // what was armed before is over
   if (rules->empty()) return;
   infisical.trouble = [rules](const net::Incoming& in) -> std::optional<Infisical::Trouble> {
     for (auto& [rule, counter] : *rules) {

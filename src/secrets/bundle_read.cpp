@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "secrets/bundle.hpp"
+#include "secrets/hygiene.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>
@@ -109,14 +110,41 @@ class Reader {
     const std::string found = text(field);
     if (found.empty()) return {};
     const auto bytes = from_base64(found);
+    if (bytes && bytes->size() == 32) return Secret(found);
+    try {
+      Cleaned cleaned = clean_base64(found, field.path, 32);
+      tell_mended(field, cleaned, "");
+      return std::move(cleaned.text);
+    } catch (const Error&) {
+      // Cannot be mended: what is wrong with it is said below.
+    }
     if (!bytes)
       complain(field, field.path + " is not base64", "", "secrets-bundle-base64");
-    else if (bytes->size() != 32)
+    else
       complain(field,
                fmt::format("{} holds {} bytes where 32 are needed", field.path, bytes->size()),
                from_base64(*bytes) ? "it is base64 of base64: decode it once" : "",
                "secrets-bundle-base64");
     return Secret(found);
+  }
+
+  void tell_mended(const Field& field, const Cleaned& cleaned, const std::string& otherwise) {
+    warn(field.value,
+         fmt::format("{} was mended: {}", field.path,
+                     cleaned.mended.empty() ? otherwise : join(cleaned.mended, ", ")),
+         "it works; write it anew with `rocca secrets edit` to be rid of this");
+  }
+
+  /// The PEM in a text, freed of what editors and variables do to it; nothing if it cannot be.
+  std::optional<Secret> clean(const Field& field, const Secret& found, bool as_it_should) {
+    try {
+      Cleaned cleaned = clean_pem(found.reveal(), field.path);
+      if (as_it_should && cleaned.mended.empty()) return found;
+      tell_mended(field, cleaned, "it is PEM, where base64 of PEM is meant");
+      return std::move(cleaned.text);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
   }
 
   /// The PEM text behind a value; empty after a complaint.
@@ -125,11 +153,18 @@ class Reader {
     const Secret found = Secret::take(text(field));
     if (found.empty()) return {};
     if (field.plain) {
+      if (auto good = clean(field, found, true)) return std::move(*good);
       if (found.reveal().starts_with(mark)) return found;
       complain(field, field.path + " does not begin with a -----BEGIN …----- line", "",
                "secrets-bundle-pem");
       return {};
     }
+    if (auto bytes = from_base64(found.reveal()); bytes && bytes->starts_with(mark)) {
+      Secret decoded = Secret::take(std::move(*bytes));
+      if (auto good = clean(field, decoded, true)) return std::move(*good);
+      return decoded;
+    }
+    if (auto good = clean(field, found, false)) return std::move(*good);
     if (found.reveal().find(mark) != std::string_view::npos) {
       complain(field, field.path + " is PEM, where base64 of PEM is meant", "encode it: base64 -w0",
                "secrets-bundle-base64");
@@ -142,7 +177,6 @@ class Reader {
       return {};
     }
     Secret decoded = Secret::take(std::move(*bytes));
-    if (decoded.reveal().starts_with(mark)) return decoded;
     const auto inner = from_base64(trim(decoded.reveal()));
     if (inner && inner->starts_with(mark))
       complain(field, field.path + " is base64 of base64", "decode it once: base64 -d",

@@ -198,4 +198,20 @@ Cleaned clean_base64(std::string_view text, std::string_view what, std::size_t s
   return {Secret::take(to_base64(*bytes)), std::move(mender).done()};
 }
 
+Cleaned clean_line(std::string_view text, std::string_view what) {
+  const std::string_view line = trim(text);
+  if (line.empty()) refuse(what, "it is empty");
+  const auto wrong = std::find_if(line.begin(), line.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (wrong != line.end())
+    refuse(what,
+           fmt::format("it is one line, and {} stands at its place {}",
+                       *wrong == '\n' || *wrong == '\r' ? "a line break" : "a control character",
+                       wrong - line.begin() + 1));
+  Cleaned cleaned{Secret{line}, {}};
+  if (line.size() != text.size()) cleaned.mended.emplace_back("blanks or line breaks around it");
+  return cleaned;
+}
+
 }  // namespace rocca::secrets

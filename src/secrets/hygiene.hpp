@@ -27,4 +27,8 @@ Cleaned clean_pem(std::string_view text, std::string_view what);
 /// result is canonical base64 on one line.
 Cleaned clean_base64(std::string_view text, std::string_view what, std::size_t size = 0);
 
+/// A token or password that is one line: blanks and line breaks around it are taken away, as stores
+/// and editors add them. Throws Error(Usage) when nothing is left or a line break stands inside.
+Cleaned clean_line(std::string_view text, std::string_view what);
+
 }  // namespace rocca::secrets

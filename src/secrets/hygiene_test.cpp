@@ -138,5 +138,25 @@ TEST(CleanBase64, IsMadeCanonical) {
             "cluster.secret: it holds 5 bytes where 32 are needed");
 }
 
+TEST(CleanLine, TakesAwayWhatStoresAndEditorsAdd) {
+  for (const char* text : {"token", "token\n", " token ", "\r\ntoken\r\n", "\ttoken"})
+    EXPECT_EQ(clean_line(text, "proxmox.token").text.reveal(), "token");
+  EXPECT_TRUE(clean_line("a b", "x").mended.empty());
+  EXPECT_EQ(clean_line("a\n", "x").mended.size(), 1u);
+}
+
+TEST(CleanLine, RefusesWhatIsNoLineAndShowsNothingOfIt) {
+  for (const char* text : {"", " \n", "canary\nsecond", "canary\r\nsecond", "cana\x01ry"}) {
+    try {
+      clean_line(text, "proxmox.token");
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Usage);
+      EXPECT_THAT(error.message(), testing::StartsWith("proxmox.token: "));
+      EXPECT_THAT(error.render(), testing::Not(testing::HasSubstr("cana")));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rocca::secrets

@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/uuid.hpp"
 #include "infisical/client.hpp"
+#include "secrets/hygiene.hpp"
 
 #include <fmt/format.h>
 
@@ -166,8 +167,13 @@ class Resolver::InfisicalPlace final : public Place {
       identity = {{"clientId", variable("INFISICAL_CLIENT_ID")},
                   {"clientSecret", variable("INFISICAL_CLIENT_SECRET")}};
     }
-    infisical::Access access{*source_.host, std::string(identity.at("clientId").reveal()),
-                             identity.at("clientSecret"), net::Tls::system()};
+    const auto line = [&](const char* member) {
+      return secrets::clean_line(identity.at(member).reveal(),
+                                 fmt::format("the {} for Infisical", member))
+          .text;
+    };
+    infisical::Access access{*source_.host, std::string(line("clientId").reveal()),
+                             line("clientSecret"), net::Tls::system()};
     client_ = std::make_unique<infisical::Client>(resolver_.doors_.transport,
                                                   resolver_.doors_.clock, std::move(access), stop_);
     return *client_;
@@ -255,6 +261,10 @@ Secret Resolver::get(const spec::SecretRef& reference, const std::string& wanted
   if (searched.empty()) message += "\n  nowhere: the spec names no secrets file and no source";
   throw Error(Fault::NotFound, std::move(message))
       .hint(fmt::format("rocca secrets set secrets.sops.yaml {}", reference.path));
+}
+
+Secret Resolver::get_line(const spec::SecretRef& reference, const std::string& wanted_by) {
+  return secrets::clean_line(get(reference, wanted_by).reveal(), wanted_by).text;
 }
 
 std::map<std::string, Secret> Resolver::get_group(const spec::SecretRef& reference,

@@ -44,6 +44,8 @@ class Resolver {
   /// searched.
   Secret get(const spec::SecretRef& reference, const std::string& wanted_by);
   std::optional<Secret> find(const spec::SecretRef& reference);
+  /// The same for a token or a password, which is one line: stores and editors add line breaks.
+  Secret get_line(const spec::SecretRef& reference, const std::string& wanted_by);
 
   /// A secret that has several values under it: `{ secret: infisical }` with clientId and
   /// clientSecret.

@@ -18,6 +18,8 @@ class FakeInfisical final : public net::Transport {
   net::Response exchange(const net::Request& request, net::BodySink& sink,
                          std::stop_token) override {
     ++calls;
+    if (request.url.find("/login") != std::string::npos)
+      login = std::get<std::string>(request.body);
     if (unreachable) throw Error(Fault::Unreachable, "connection refused");
     net::Response response;
     response.status = request.url.find("/login") != std::string::npos ? 200 : status;
@@ -35,6 +37,7 @@ class FakeInfisical final : public net::Transport {
   int calls = 0;
   int status = 200;
   bool unreachable = false;
+  std::string login;
 };
 
 struct Fixture {
@@ -117,6 +120,25 @@ TEST(Resolver, ReadsInfisicalOnceWithAnIdentityFromTheFile) {
   const int calls = fixture.infisical.calls;
   resolver.get(token, "x");
   EXPECT_EQ(fixture.infisical.calls, calls);
+}
+
+TEST(Resolver, ATokenIsOneLine) {
+  Fixture fixture;
+  fixture.secrets_yaml = "proxmox: { token: \"from-file\\n\", other: \"a\\nb\" }\n";
+  Resolver resolver = fixture.resolver("[]");
+  EXPECT_EQ(resolver.get(token, "x").reveal(), "from-file\n");
+  EXPECT_EQ(resolver.get_line(token, "x").reveal(), "from-file");
+  EXPECT_THROW(resolver.get_line({spec::SecretRef::From::Key, "proxmox.other"}, "x"), Error);
+}
+
+TEST(Resolver, AnIdentityWithALineBreakAtItsEndIsStillOne) {
+  Fixture fixture;
+  fixture.secrets_yaml = "infisical: { clientId: \"id\\n\", clientSecret: \" s\\r\\n\" }\n";
+  Resolver resolver = fixture.resolver(
+      "[ { infisical: { host: https://eu.infisical.com, project: p, environment: prod, path: "
+      "/blue, auth: { secret: infisical } } } ]");
+  EXPECT_EQ(resolver.get(token, "x").reveal(), "from-infisical");
+  EXPECT_THAT(fixture.infisical.login, HasSubstr(R"("clientId":"id","clientSecret":"s")"));
 }
 
 TEST(Resolver, NamesTheKeyAndEveryPlaceThatWasSearched) {
