@@ -34,6 +34,17 @@ std::vector<std::string> yaml_files(const std::string& folder) {
   return names;
 }
 
+/// The specs of examples/: its own files, and every cluster.yaml of the repositories below it.
+std::vector<std::string> examples() {
+  std::vector<std::string> names = yaml_files("examples");
+  const fs::path top = fs::path(test::source_folder()) / "examples";
+  for (const auto& entry : fs::recursive_directory_iterator(top))
+    if (entry.path().filename() == "cluster.yaml")
+      names.push_back(fs::relative(entry.path(), top).replace_extension().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 /// A folder of the source tree in memory, so that messages name the same paths on every machine.
 MemoryFiles in_memory(const std::string& folder) {
   MemoryFiles files;
@@ -61,7 +72,7 @@ std::string code_of(const std::string& fixture) {
 }
 
 std::string test_name(const testing::TestParamInfo<std::string>& info) {
-  return replace_all(replace_all(info.param, "--", "_"), "-", "_");
+  return replace_all(replace_all(replace_all(info.param, "--", "_"), "-", "_"), "/", "_");
 }
 
 class BadSpec : public testing::TestWithParam<std::string> {};
@@ -98,13 +109,19 @@ TEST_P(GoodSpec, HasNothingToSayAndResolvesToItself) {
   const Loaded loaded = load(files, "c/" + GetParam() + ".yaml");
   EXPECT_EQ(loaded.diagnostics.render(), "");
   const std::string yaml = resolved_yaml(loaded.spec);
-  const Loaded again = load_text(files, yaml, "resolved.yaml", "c");
+  const Loaded again = load_text(files, yaml, "resolved.yaml", loaded.spec.folder);
   EXPECT_EQ(again.diagnostics.render(), "");
   EXPECT_EQ(resolved_yaml(again.spec), yaml);
   test::expect_golden("spec/resolved/" + GetParam() + ".yaml", yaml);
 }
 
-INSTANTIATE_TEST_SUITE_P(Examples, GoodSpec, testing::ValuesIn(yaml_files("examples")), test_name);
+INSTANTIATE_TEST_SUITE_P(Examples, GoodSpec, testing::ValuesIn(examples()), test_name);
+
+TEST(Examples, StandInTheirReadme) {
+  const std::string readme = read(fs::path(test::source_folder()) / "examples/README.md");
+  for (const std::string& name : examples())
+    EXPECT_THAT(readme, testing::HasSubstr("(" + name + ".yaml)"));
+}
 
 TEST(Table, HasNoKeyThatNobodyReads) {
   std::set<std::string> touched;
