@@ -135,8 +135,15 @@ Catalog catalog() {
                    .description =
                        "JSON Schema 2020-12, made from the table that parses the file; text "
                        "and json are the same.",
-                   .flags = {output_flag()},
-                   .examples = {{"rocca schema > cluster.schema.json", "for an editor"}},
+                   .flags = {{.name = "of",
+                              .kind = FlagKind::Choice,
+                              .value = "WHAT",
+                              .choices = {"cluster", "plan"},
+                              .fallback = "cluster",
+                              .help = "of cluster.yaml, or of what `plan -o json` prints"},
+                             output_flag()},
+                   .examples = {{"rocca schema > cluster.schema.json", "for an editor"},
+                                {"rocca schema --of plan", "for who reads plans"}},
                    .run = run_schema});
   verbs.push_back(
       {.name = "render",

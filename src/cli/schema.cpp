@@ -3,6 +3,7 @@
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "report/plan.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -11,7 +12,8 @@
 namespace rocca::cli {
 
 int run_schema(Context& context, const Invocation& invocation) {
-  const text::Value schema = spec::json_schema();
+  const text::Value schema =
+      invocation.get("of") == "plan" ? report::plan_schema() : spec::json_schema();
   if (invocation.get("output") == "yaml")
     context.out << text::emit_yaml(schema);
   else

@@ -341,6 +341,7 @@ std::string render(const engine::Report& report, const std::string& cluster, con
   for (const auto& [address, step] : report.steps) {
     switch (step.end) {
       case End::Done:
+      case End::Unchanged:  // by the time its turn came it was as wanted
         ++done;
         break;
       case End::Failed:
@@ -352,8 +353,6 @@ std::string render(const engine::Report& report, const std::string& cluster, con
         break;
       case End::NotBegun:
         left.push_back(address);
-        break;
-      case End::Unchanged:
         break;
     }
   }
