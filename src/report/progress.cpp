@@ -186,7 +186,7 @@ Row Board::row_of(const std::string& name, const std::vector<const Step*>& steps
     row.state = state;
     row.stage = state == Row::State::Done ? "done" : stage_of(step.address, step.action);
     if (state == Row::State::Running && !step.act.empty() && step.act != "create" &&
-        step.act != "update")
+        step.act != "update" && step.act != "wait")
       row.stage += " (" + step.act + ")";
     row.waiting_for = step.waiting_for;
     if (state == Row::State::Waiting) {
@@ -263,14 +263,18 @@ std::string render_table(const Board& board, Instant now, const Style& style, st
   name_width = std::min(name_width, style.width / 4);
   stage_width = std::min(stage_width, style.width / 3);
   std::string out;
+  // A first run knows no durations yet: the room goes to what is waited for.
+  const bool estimates = std::any_of(rows.begin(), rows.end(),
+                                     [](const Row& row) { return row.remaining.has_value(); });
   for (const Row& row : rows) {
     const std::string elapsed = row.elapsed ? counted(*row.elapsed) : "";
     const std::string eta = row.remaining ? "~" + counted(*row.remaining) : "";
-    const std::size_t used = 2 + name_width + 2 + stage_width + 2 + 6 + 2 + 7 + 2;
+    const std::size_t eta_width = estimates ? 9 : 0;
+    const std::size_t used = 2 + name_width + 2 + stage_width + 2 + 6 + 2 + eta_width;
     const std::size_t left = style.width > used + 8 ? style.width - used : 8;
     std::string line =
-        fmt::format("{} {}  {}  {}  {}  ", sign_of(row.state), fit(row.name, name_width),
-                    fit(row.stage, stage_width), pad(elapsed, 6), pad(eta, 7));
+        fmt::format("{} {}  {}  {}  {}", sign_of(row.state), fit(row.name, name_width),
+                    fit(row.stage, stage_width), pad(elapsed, 6), pad(eta, eta_width));
     line += fit(row.waiting_for, left);
     while (line.ends_with(' ')) line.pop_back();
     if (columns(line) > style.width) line = fit(line, style.width);
