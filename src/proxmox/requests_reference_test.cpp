@@ -201,7 +201,7 @@ std::vector<net::Request> every_request() {
   client.start_update("pve1", 100, update);
   client.update("pve1", 100, update);
   client.start_resize("pve1", 100, "scsi0", Bytes::gib(40), std::string(40, 'a'));
-  client.start_clone("pve1", {100, 101, "cp-2", "talos", "local-lvm", true, "pve2"});
+  client.start_clone("pve1", {100, 101, "cp-2", "a note", "talos", "local-lvm", true, "pve2"});
   client.start_template("pve1", 100);
   client.start_destroy("pve1", 100, true);
   client.regenerate_cloud_init("pve1", 100);
