@@ -35,3 +35,8 @@ if(BUILD_TESTING)
   target_include_directories(rocca_rapidcheck SYSTEM INTERFACE ${ROCCA_RAPIDCHECK_INCLUDE})
   target_link_libraries(rocca_rapidcheck INTERFACE ${ROCCA_RAPIDCHECK_LIBRARY})
 endif()
+
+# Static: only the lab unpacks zstd, and nobody else's start should pay for one more library.
+find_library(ROCCA_ZSTD libzstd.a REQUIRED)
+add_library(rocca_zstd INTERFACE)
+target_link_libraries(rocca_zstd INTERFACE ${ROCCA_ZSTD})

@@ -285,7 +285,8 @@ Catalog catalog() {
            "Infisical on addresses of 127.0.0.0/8, and a proxy through which every simulated name "
            "and address is reached, so that a spec, "
            "rocca itself and other clients run against it unchanged. Prints what a client needs. "
-           "Nothing outside is touched; Ctrl-C ends it and all that was in it.",
+           "Nothing outside is reached but what --download-from names; Ctrl-C ends it and all that "
+           "was in it.",
        .flags = {{.name = "pve",
                   .kind = FlagKind::Choice,
                   .value = "VERSION",
@@ -319,6 +320,12 @@ Catalog catalog() {
                   .kind = FlagKind::Text,
                   .value = "FILE",
                   .help = "write the lab's public authority there, for SSL_CERT_FILE"},
+                 {.name = "download-from",
+                  .kind = FlagKind::Text,
+                  .value = "HOST",
+                  .help = "a real host (HOST or HOST:PORT) from which the simulated Proxmox may "
+                          "download images",
+                  .repeats = true},
                  output_flag()},
        .examples = {{"rocca lab", "one host"},
                     {"rocca lab --hosts 3 --pve 8.4 --speed 20", "three older ones, in a hurry"}},

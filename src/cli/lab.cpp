@@ -163,6 +163,7 @@ int run_lab(Context& context, const Invocation& invocation) {
   lab::Sockets::Options sockets_options;
   sockets_options.speed = parse_speed(invocation.get("speed"));
   sockets_options.proxy_port = static_cast<unsigned>(invocation.number("proxy-port").value_or(0));
+  sockets_options.download_from = invocation.all("download-from");
   lab::Faults faults;
   if (const auto file = invocation.find("faults"))
     faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);

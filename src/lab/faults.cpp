@@ -6,6 +6,7 @@
 #include "lab/infisical.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "lab/pve/http.hpp"
+#include "lab/pve/qemu.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>
@@ -65,6 +66,38 @@ class Faults::Reader {
     return all;
   }
 
+  /// What a timed fault does, and to what: refused here, not when its time has come.
+  void check_action(const std::string& action, const text::Value& value) const {
+    const auto vm = [&](const text::Value& id) {
+      if (word(id) != "any" && !id.as_uint()) refuse(id, "the number of a VM or `any` is expected");
+    };
+    if (action == "quorum") {
+      flag(value);
+    } else if (action == "unlock") {
+      vm(value);
+    } else if (action == "lock" || action == "backup" || action == "change" || action == "create") {
+      if (!value.is_map()) refuse(value, "a map is expected");
+      const text::Value* id = value.find("vm");
+      if (id == nullptr) refuse(value, "`vm` is needed");
+      vm(*id);
+      for (const text::Entry& entry : value.entries()) {
+        if (entry.key == "vm") continue;
+        const bool person = entry.key == "by" || entry.key == "set";
+        const bool fits = action == "lock" ? entry.key == "as"
+                          : action == "backup"
+                              ? entry.key == "to"
+                              : person || (action == "create" && entry.key == "host");
+        if (!fits) refuse(entry.value, fmt::format("{} cannot have '{}'", action, entry.key));
+        if (entry.key != "set") word(entry.value);
+        if (entry.key == "set" && !entry.value.is_map()) refuse(entry.value, "a map is expected");
+        if (entry.key == "set")
+          for (const text::Entry& each : entry.value.entries()) word(each.value);
+      }
+    } else {
+      word(value);
+    }
+  }
+
   bool limit(const text::Entry& entry, Limits& limits) const {
     if (entry.key == "skip")
       limits.skip = count(entry.value);
@@ -87,8 +120,8 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
   Faults faults;
   if (root.is_null()) return faults;
   if (!root.is_list()) reader.refuse(root, "a list of faults is expected");
-  static const std::vector<std::string> actions{"down", "up",     "fill",   "free",  "quorum",
-                                                "lock", "unlock", "change", "create"};
+  static const std::vector<std::string> actions{"down", "up",     "fill",   "free",   "quorum",
+                                                "lock", "unlock", "backup", "change", "create"};
   for (const text::Value& rule : root.items()) {
     if (!rule.is_map())
       reader.refuse(rule, "a fault is a map that begins with request, task or at");
@@ -106,7 +139,18 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
           one.status = static_cast<int>(reader.count(entry.value));
         else if (entry.key == "reason")
           one.reason = reader.word(entry.value);
-        else if (entry.key == "cut")
+        else if (entry.key == "type")
+          one.type = reader.word(entry.value);
+        else if (entry.key == "body")
+          one.body = reader.word(entry.value);
+        else if (entry.key == "truncate")
+          one.truncate = reader.count(entry.value);
+        else if (entry.key == "strings")
+          one.strings = reader.flag(entry.value);
+        else if (entry.key == "race") {
+          auto race = reader.fields(entry.value, {"by", "host"});
+          one.race = Race{race["by"], race["host"]};
+        } else if (entry.key == "cut")
           one.cut = reader.flag(entry.value);
         else if (entry.key == "lose")
           one.lose = reader.flag(entry.value);
@@ -117,10 +161,13 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
         else
           reader.refuse(entry.value, fmt::format("a request cannot have '{}'", entry.key));
       }
-      if (one.status != 0 && (one.status < 300 || one.status > 599))
-        reader.refuse(rule, "answer is a status from 300 to 599");
-      if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose && !one.silent)
-        reader.refuse(rule, "one of delay, answer, cut or lose is needed");
+      if (one.status != 0 && (one.status < 200 || one.status > 599))
+        reader.refuse(rule, "answer is a status from 200 to 599");
+      if (one.status == 0 && !(one.reason + one.type + one.body).empty())
+        reader.refuse(rule, "reason, type and body belong to an answer");
+      if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose && !one.truncate &&
+          !one.strings && !one.race && !one.silent)
+        reader.refuse(rule, "one of delay, answer, cut, lose, truncate, strings or race is needed");
       faults.requests_.push_back(one);
     } else if (const text::Value* task = rule.find("task")) {
       TaskRule one;
@@ -142,12 +189,19 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
       faults.tasks_.push_back(one);
     } else if (const text::Value* at = rule.find("at")) {
       std::size_t acts = 0;
+      TimedRule one;
+      one.at = reader.duration(*at);
+      if (const text::Value* within = rule.find("within")) one.within = reader.duration(*within);
+      if (const text::Value* chance = rule.find("chance")) one.chance = reader.count(*chance);
       for (const text::Entry& entry : rule.entries()) {
-        if (entry.key == "at") continue;
+        if (entry.key == "at" || entry.key == "within" || entry.key == "chance") continue;
         if (std::find(actions.begin(), actions.end(), entry.key) == actions.end())
           reader.refuse(entry.value,
                         fmt::format("'{}' is not one of {}", entry.key, join(actions, ", ")));
-        faults.timed_.push_back({reader.duration(*at), entry.key, entry.value});
+        reader.check_action(entry.key, entry.value);
+        one.action = entry.key;
+        one.value = entry.value;
+        faults.timed_.push_back(one);
         ++acts;
       }
       if (acts == 0) reader.refuse(rule, fmt::format("one of {} is needed", join(actions, ", ")));
@@ -170,6 +224,8 @@ class Faults::Counter {
     ++struck_;
     return true;
   }
+  /// A head start in a race: as long as a config file is being written, more or less.
+  Duration moment() { return std::chrono::milliseconds{entropy_.below(40)}; }
 
  private:
   Limits limits_;
@@ -185,9 +241,11 @@ std::string member(const text::Value& value, std::string_view key) {
   return found == nullptr || !found->is_scalar() ? "" : found->text();
 }
 
-unsigned vm_of(const text::Value& value) {
-  return static_cast<unsigned>(
-      parse_uint(value.is_map() ? member(value, "vm") : value.text()).value_or(0));
+unsigned vm_of(const pve::Datacenter& dc, const text::Value& value, SeededEntropy& chance) {
+  const std::string id = value.is_map() ? member(value, "vm") : value.text();
+  if (id != "any") return static_cast<unsigned>(parse_uint(id).value_or(0));
+  if (dc.vms.empty()) return 0;
+  return std::next(dc.vms.begin(), static_cast<std::ptrdiff_t>(chance.below(dc.vms.size())))->first;
 }
 
 pve::RawParameters settings(const text::Value& value) {
@@ -200,11 +258,11 @@ pve::RawParameters settings(const text::Value& value) {
 
 /// Somebody at the GUI: the same call as any other, under their name, in the task log like any
 /// other.
-void by_hand(pve::Datacenter& dc, const text::Value& value, const std::string& host,
+void by_hand(pve::Datacenter& dc, const std::string& by, const std::string& host,
              const std::string& path, pve::RawParameters raw) {
   pve::Node* node = dc.find_node(host);
   if (node == nullptr) return;
-  const std::string who = member(value, "by").empty() ? "root@pam" : member(value, "by");
+  const std::string who = by.empty() ? "root@pam" : by;
   // Whoever sits there has the rights; a name the lab does not know yet is made an administrator.
   if (!dc.access.users.contains(who)) {
     dc.access.users[who];
@@ -213,7 +271,32 @@ void by_hand(pve::Datacenter& dc, const text::Value& value, const std::string& h
   dc.world.spawn(pve::act(dc, *node, {who, who, false}, "POST", path, std::move(raw)));
 }
 
-void do_timed(pve::Datacenter& dc, const std::string& action, const text::Value& value) {
+void create_by_hand(pve::Datacenter& dc, const std::string& by, const std::string& host,
+                    unsigned vmid, pve::RawParameters raw) {
+  raw["vmid"] = pve::Raw{{std::to_string(vmid)}, false};
+  by_hand(dc, by, host, fmt::format("nodes/{}/qemu", host), std::move(raw));
+}
+
+/// Who asks for a VM finds somebody else asking for the same one: on another host if there is one,
+/// a moment before or after, as the seed has it.
+void race(pve::Datacenter& dc, const std::string& by, std::string host, const net::Incoming& in,
+          Duration delay) {
+  const auto raw = pve::parse_form(in.body);
+  const auto wanted = raw.find("vmid");
+  if (wanted == raw.end()) return;
+  const auto vmid = static_cast<unsigned>(parse_uint(wanted->second.values.front()).value_or(0));
+  if (host.empty()) {
+    host = dc.nodes().begin()->first;
+    for (const auto& [name, node] : dc.nodes())
+      if (in.target.find("/" + name + "/") == std::string::npos && node->online) host = name;
+  }
+  pve::RawParameters mine;
+  mine["name"] = pve::Raw{{"intruder"}, false};
+  dc.world.after(delay, [&dc, by, host, vmid, mine] { create_by_hand(dc, by, host, vmid, mine); });
+}
+
+void do_timed(pve::Datacenter& dc, const std::string& action, const text::Value& value,
+              SeededEntropy& chance) {
   dc.world.note("fault: " + action);
   if (action == "down" || action == "up") {
     dc.set_online(value.text(), action == "up");
@@ -223,22 +306,23 @@ void do_timed(pve::Datacenter& dc, const std::string& action, const text::Value&
   } else if (action == "quorum") {
     dc.quorate = value.as_bool().value_or(true);
   } else if (action == "lock" || action == "unlock") {
-    pve::Vm* vm = dc.find_vm(vm_of(value));
+    pve::Vm* vm = dc.find_vm(vm_of(dc, value, chance));
     if (vm == nullptr) return;
     if (action == "unlock")
       vm->config.erase("lock");
     else
       vm->config["lock"] = member(value, "as").empty() ? "backup" : member(value, "as");
+  } else if (action == "backup") {
+    pve::start_backup(dc, vm_of(dc, value, chance),
+                      member(value, "to").empty() ? "local" : member(value, "to"));
   } else if (action == "change") {
-    if (const pve::Vm* vm = dc.find_vm(vm_of(value)))
-      by_hand(dc, value, vm->node, fmt::format("nodes/{}/qemu/{}/config", vm->node, vm->id),
-              settings(value));
+    if (const pve::Vm* vm = dc.find_vm(vm_of(dc, value, chance)))
+      by_hand(dc, member(value, "by"), vm->node,
+              fmt::format("nodes/{}/qemu/{}/config", vm->node, vm->id), settings(value));
   } else if (action == "create") {
     const std::string host =
         member(value, "host").empty() ? dc.nodes().begin()->first : member(value, "host");
-    pve::RawParameters raw = settings(value);
-    raw["vmid"] = pve::Raw{{member(value, "vm")}, false};
-    by_hand(dc, value, host, fmt::format("nodes/{}/qemu", host), std::move(raw));
+    create_by_hand(dc, member(value, "by"), host, vm_of(dc, value, chance), settings(value));
   }
 }
 
@@ -258,14 +342,28 @@ void Faults::arm(pve::Datacenter& dc) const {
     state->tasks.emplace_back(
         rule, Counter{rule.limits, dc.world.fork(fmt::format("fault/{}", number++))});
   if (!requests_.empty())
-    dc.request_fault = [state](const pve::Node& node,
-                               const net::Incoming& in) -> std::optional<pve::RequestFault> {
+    dc.request_fault = [&dc, state](const pve::Node& node,
+                                    const net::Incoming& in) -> std::optional<pve::RequestFault> {
       for (auto& [rule, counter] : state->requests) {
         if (!rule.host.empty() && rule.host != node.name) continue;
         if (!rule.method.empty() && rule.method != in.method) continue;
         if (in.target.find(rule.path) == std::string::npos) continue;
         if (!counter.strikes()) continue;
-        return pve::RequestFault{rule.delay, rule.status, rule.reason, rule.cut, rule.lose};
+        pve::RequestFault fault;
+        fault.delay = rule.delay;
+        if (rule.race) {
+          race(dc, rule.race->by, rule.race->host, in, counter.moment());
+          fault.delay += counter.moment();
+        }
+        fault.status = rule.status;
+        fault.reason = rule.reason;
+        fault.content_type = rule.type;
+        fault.body = rule.body;
+        fault.cut = rule.cut;
+        fault.lose = rule.lose;
+        fault.truncate = rule.truncate;
+        fault.strings = rule.strings;
+        return fault;
       }
       return std::nullopt;
     };
@@ -280,8 +378,16 @@ void Faults::arm(pve::Datacenter& dc) const {
       }
       return std::nullopt;
     };
-  for (const TimedRule& rule : timed_)
-    dc.world.after(rule.at, [&dc, rule] { do_timed(dc, rule.action, rule.value); });
+  for (const TimedRule& rule : timed_) {
+    auto chance = std::make_shared<SeededEntropy>(dc.world.fork(fmt::format("fault/{}", number++)));
+    if (rule.chance && chance->below(1000) >= *rule.chance) continue;
+    const Duration later{rule.within.count() > 0
+                             ? static_cast<Duration::rep>(
+                                   chance->below(static_cast<std::uint64_t>(rule.within.count())))
+                             : 0};
+    dc.world.after(rule.at + later,
+                   [&dc, rule, chance] { do_timed(dc, rule.action, rule.value, *chance); });
+  }
 }
 
 void Faults::arm(Infisical& infisical, const World& world) const {

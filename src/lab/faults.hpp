@@ -21,23 +21,32 @@ class World;
 /// What goes wrong, written down: a YAML list, each entry one fault.
 ///
 ///   - request: { host: pve1, method: POST, path: /qemu }     # all of them optional; path by its
-///   beginning or part
+///                                                            # beginning or part
 ///     skip: 2            # the first two that fit are spared (0)
 ///     times: 1           # how often it strikes (1); 0 = always
 ///     chance: 50         # of 1000, by the seed; without it always
-///     delay: 5s          # and one or more of: delay, answer, cut, lose
-///     answer: 596        # a status instead of the handler; reason: "Connection timed out"
+///     delay: 5s          # and one or more of: delay, answer, cut, lose, truncate, strings, race
+///     answer: 596        # a status instead of the handler; reason: "Connection timed out",
+///                        # type: text/html, body: "<html>..."
 ///     cut: true          # the connection ends before anything is done
 ///     lose: true         # it is done, and the answer never comes
 ///     silent: true       # only with host: infisical: nothing is done and nothing is ever said
 ///     retryAfter: 30     # only with host: infisical: seconds, beside an answer
+///     truncate: 20       # of the answer's body only so many bytes come
+///     strings: true      # every number of the answer comes as a text
+///     race: { by: alice@pam, host: pve2 }   # somebody creates a VM of the same id at this moment
 ///   - task: { type: qmcreate, id: "101" }
-///     fail: "text"       # or hang: true; afterwards: true lets the work be done first
+///     fail: "text"       # as it begins, so what the call had reserved stays; or hang: true;
+///                        # afterwards: true lets the work be done first
 ///   - at: 30s            # after the start of the lab
+///     within: 60s        # and up to so much later; when is the seed's
+///     chance: 500        # of 1000, by the seed; without it always
 ///     down: pve2         # or up: HOST, fill: STORAGE, free: STORAGE, quorum: false,
 ///                        # lock: { vm: 100, as: backup }, unlock: 100,
+///                        # backup: { vm: 100, to: local }: the host's own job, archive included,
 ///                        # change: { vm: 100, by: alice@pam, set: { memory: 4096 } }
 ///                        # create: { vm: 101, host: pve1, by: alice@pam, set: { name: intruder } }
+///                        # `vm: any` is one of those there are, by the seed
 class Faults {
  public:
   /// Throws Error(Usage) `file:line:column: …` for anything it does not understand.
@@ -56,16 +65,24 @@ class Faults {
     unsigned times = 1;
     std::optional<unsigned> chance;
   };
+  struct Race {
+    std::string by, host;
+  };
   struct RequestRule {
     std::string host, method, path;
     Limits limits;
     Duration delay{};
     int status = 0;
     std::string reason;
+    std::string type;
+    std::string body;
     bool cut = false;
     bool lose = false;
     bool silent = false;
     std::optional<unsigned> retry_after{};
+    std::optional<std::size_t> truncate;
+    bool strings = false;
+    std::optional<Race> race;
   };
   struct TaskRule {
     std::string type, id;
@@ -76,6 +93,8 @@ class Faults {
   };
   struct TimedRule {
     Duration at{};
+    Duration within{};
+    std::optional<unsigned> chance;
     std::string action;
     text::Value value;
   };

@@ -15,6 +15,7 @@
 
 namespace rocca::lab {
 
+class Outside;
 class World;
 
 /// Something that answers at an address and a port of the simulated network.
@@ -95,6 +96,10 @@ class Network {
   /// Called after every opening, closing, replacement and up or down. One observer.
   void on_change(std::function<void()> then) { changed_ = std::move(then); }
 
+  /// Real servers that can be reached from inside; nothing: none, as in every test on virtual time.
+  void set_outside(Outside* outside) { outside_ = outside; }
+  Outside* outside() const noexcept { return outside_; }
+
  private:
   struct Claim {
     bool up = true;
@@ -121,6 +126,7 @@ class Network {
   std::map<Id, std::pair<Place, Service>> services_;
   Id next_ = 1;
   std::function<void()> changed_;
+  Outside* outside_ = nullptr;
 };
 
 }  // namespace rocca::lab

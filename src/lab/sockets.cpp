@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "net/curl_transport.hpp"
 
 #include <fmt/format.h>
 
@@ -30,6 +31,16 @@ Sockets::Sockets(World& world, Clock& clock, Options options)
       options_(options),
       real_start_(clock.tick()),
       world_start_(world.now()) {
+  if (!options_.download_from.empty())
+    outside_ =
+        std::make_unique<Outside>(std::make_unique<net::CurlTransport>(), options_.download_from,
+                                  [this](std::function<void()> task) {
+                                    server_.post([this, task = std::move(task)] {
+                                      advance();
+                                      task();
+                                      pump();
+                                    });
+                                  });
   net::Listen proxy;
   proxy.address = options_.proxy_address;
   proxy.port = options_.proxy_port;
@@ -45,6 +56,7 @@ Sockets::Sockets(World& world, Clock& clock, Options options)
       if (std::exchange(dirty_, true)) return;
       server_.post([this] { reconcile(); });
     });
+    world_.network().set_outside(outside_.get());
     reconcile();
     pump();
   });
@@ -54,6 +66,8 @@ Sockets::~Sockets() {
   stop();
   world_.network().on_change(nullptr);
   world_.set_outside(nullptr);
+  world_.network().set_outside(nullptr);
+  outside_.reset();  // its threads post to the server
 }
 
 void Sockets::stop() {

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "lab/network.hpp"
+#include "lab/outside.hpp"
 #include "lab/world.hpp"
 #include "net/server.hpp"
 
@@ -10,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rocca::lab {
 
@@ -24,6 +26,7 @@ class Sockets {
     std::string proxy_address = "127.0.0.1";
     unsigned proxy_port = 0;  // any free one
     unsigned block = 77;      // simulated addresses outside 127.0.0.0/8 get 127.BLOCK.x.y
+    std::vector<std::string> download_from;  // real hosts that Proxmox may download from
   };
 
   Sockets(World& world, Clock& clock, Options options);
@@ -66,6 +69,7 @@ class Sockets {
   std::map<Network::Id, Open> open_;
   std::map<std::string, std::string> loopback_;
   net::Server::Id proxy_ = 0;
+  std::unique_ptr<Outside> outside_;
   net::Server server_;  // last: its thread ends before what it uses
 };
 

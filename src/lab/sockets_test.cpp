@@ -73,6 +73,26 @@ TEST_F(SocketsTest, TheProxyLeadsSimulatedNamesAndAddressesIn) {
     EXPECT_EQ(net::fetch(*curl, request(origin)).head.status, 200) << origin;
 }
 
+TEST_F(SocketsTest, ALoopbackAddressOfASpecIsUsedAsItIs) {
+  Service service;
+  service.name = "node";
+  service.handler = [](const net::Incoming& request, std::shared_ptr<net::Responder> responder) {
+    responder->answer(200, "OK", {}, request.local_address);
+  };
+  sockets.run([&] {
+    home.world.network().add_address("127.88.4.7");
+    home.world.network().open("127.88.4.7", 50000, service);
+  });
+  sockets.run([] {});  // behind what the change has posted
+  const auto door = sockets.find("127.88.4.7", 50000);
+  ASSERT_TRUE(door);
+  EXPECT_EQ(door->address, "127.88.4.7");
+  net::CurlTransport curl;
+  net::Request one;
+  one.url = "http://" + door->address + ":" + std::to_string(door->port) + "/";
+  EXPECT_EQ(net::fetch(curl, one).body, "127.88.4.7");
+}
+
 TEST_F(SocketsTest, TheProxyRefusesTheRestOfTheWorld) {
   const auto curl = through(sockets.proxy());
   for (const char* origin :

@@ -40,6 +40,7 @@ struct WebFile {
   std::string location;     // a redirect
   std::string compression;  // gz, zst …; `inner` is what comes out
   std::uint64_t inner_size = 0;
+  std::string unpacking_fails;  // why it does not come out
   ImageFacts image;
 };
 

@@ -41,7 +41,7 @@ Error not_proxmox(std::string_view endpoint, const net::Answer& answer, std::str
   return error;
 }
 
-bool looks_truncated(const text::Value*, std::string_view body) {
+bool looks_truncated(std::string_view body) {
   const std::string_view text = trim(body);
   return !text.empty() && text.front() == '{' && text.back() != '}';
 }
@@ -84,6 +84,30 @@ Parameters update_parameters(const VmUpdate& update) {
   return parameters;
 }
 
+/// The shape only: who it is and whether it is right, Proxmox knows.
+void check_token(std::string_view token) {
+  constexpr const char* form = "USER@REALM!TOKENID=SECRET";
+  const std::size_t at = token.find('@');
+  const std::size_t bang = token.find('!');
+  const std::size_t equals = token.find('=');
+  const bool ordered = at > 0 && at < bang && bang < equals && equals != std::string_view::npos;
+  const bool whole = ordered && bang > at + 1 && equals > bang + 1 && equals + 1 < token.size();
+  const bool plain = token.find_first_of(" \t\r\n") == std::string_view::npos;
+  if (whole && plain && !token.starts_with("PVE")) return;
+  if (token.starts_with("PVE:"))
+    throw Error(Fault::Usage, "what is given as the API token is a login ticket")
+        .hint(fmt::format("a ticket expires after two hours; make a token (pveum user token add "
+                          "USER@REALM TOKENID) and give it as {}",
+                          form));
+  if (token.starts_with("PVEAPIToken"))
+    throw Error(Fault::Usage, "the API token is given with the name of its header")
+        .hint(fmt::format("leave out PVEAPIToken=, only {}", form));
+  // The text is not repeated: some of it may be the secret.
+  throw Error(Fault::Usage, "the API token has not the form of one")
+      .hint(fmt::format("{}, in one line; pveum shows the secret once, when the token is made",
+                        form));
+}
+
 bool absent(const Failure& failure) {
   return failure.reason == Reason::DoesNotExist;
 }
@@ -93,6 +117,7 @@ bool absent(const Failure& failure) {
 Client::Client(net::Transport& transport, Access access, std::stop_token stop)
     : transport_(transport), access_(std::move(access)), stop_(std::move(stop)) {
   if (access_.endpoints.empty()) throw Error(Fault::Usage, "no Proxmox endpoint is named");
+  check_token(access_.token.reveal());
   for (std::string& endpoint : access_.endpoints) {
     while (endpoint.ends_with('/')) endpoint.pop_back();
     const auto url = net::Url::parse(endpoint);
@@ -159,11 +184,17 @@ Client::Reply Client::call(const std::string& method, const std::string& path,
   try {
     body = text::parse_json(answer.body, "answer");
   } catch (const Error&) {
-    throw not_proxmox(
-        endpoint, answer,
-        looks_truncated(nullptr, answer.body) ? "the answer is cut short" : "it is no JSON");
+    // Proxmox did answer: what was asked for may have been done.
+    if (looks_truncated(answer.body))
+      throw Error(Fault::Lost, fmt::format("{} {}{}: the answer is cut short after {} bytes",
+                                           method, endpoint, path, answer.body.size()))
+          .hint(
+              "something between here and Proxmox cuts answers, and it may have happened; running "
+              "again looks first");
+    throw not_proxmox(endpoint, answer, "it is no JSON");
   }
-  if (!body.is_map() || (status < 400 && body.find("data") == nullptr))
+  // Refusals of Proxmox have it too, as null.
+  if (!body.is_map() || body.find("data") == nullptr)
     throw not_proxmox(endpoint, answer, "it has no `data`");
   if (status >= 400) {
     std::map<std::string, std::string> errors;

@@ -190,6 +190,9 @@ Fault fault_of(Reason reason) noexcept {
 std::string hint_of(const Failure& failure) {
   switch (failure.reason) {
     case Reason::NotAuthenticated:
+      if (failure.text.find("expired") != std::string::npos)
+        return "pveum user token modify USER@REALM TOKENID --expire 0 makes it last, or make a new "
+               "one";
       return "check the API token: user@realm!tokenid=secret, not expired, user enabled";
     case Reason::Forbidden:
       if (!failure.path.empty())

@@ -13,8 +13,8 @@ namespace rocca::scenarios {
 /// and an image to fetch. Time is the lab's own.
 struct LabRig {
   explicit LabRig(const lab::pve::Release& release,
-                  std::vector<std::string> hosts = {"pve1", "pve2"})
-      : home({.release = release, .hosts = std::move(hosts)}), wire(home.world) {
+                  std::vector<std::string> hosts = {"pve1", "pve2"}, std::uint64_t seed = 1)
+      : home({.release = release, .hosts = std::move(hosts), .seed = seed}), wire(home.world) {
     lab::WebFile image;
     image.size = 80u << 20;
     image.image.format = "qcow2";

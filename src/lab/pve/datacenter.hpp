@@ -141,8 +141,12 @@ struct RequestFault {
   Duration delay{};
   int status = 0;  // answered instead of the handler
   std::string reason;
-  bool cut = false;   // the connection ends before anything is done
-  bool lose = false;  // it is done, and the answer is lost
+  std::string content_type;
+  std::string body;
+  bool cut = false;                     // the connection ends before anything is done
+  bool lose = false;                    // it is done, and the answer is lost
+  std::optional<std::size_t> truncate;  // so many bytes of the answer's body come
+  bool strings = false;                 // its numbers come as texts
 };
 
 /// The process a handler or a task runs in: what it may wait for. Every wait of a task can be
@@ -158,6 +162,7 @@ class Process {
 
   World& world() const;
   auto sleep(Duration duration) const { return world().sleep(duration, interrupt_); }
+  auto wait(Signal& signal) const { return world().wait(signal, {}, interrupt_); }
   /// flock on this node; throws `can't lock file '…' - got timeout`.
   Routine<Locks::Guard> lock_file(std::string path, Duration timeout,
                                   Locks::Mode mode = Locks::Mode::Exclusive);
@@ -194,6 +199,14 @@ struct Upload {
   std::string content;
 };
 
+/// A file in place of `data`, to be saved under a name.
+struct Attachment {
+  std::string name;
+  std::string type;
+  std::string encoding;  // gzip; empty: as it is
+  std::string bytes;
+};
+
 /// A request as a handler sees it: checked parameters, who calls, where it runs.
 class Call : public Process {
  public:
@@ -204,6 +217,7 @@ class Call : public Process {
   Parameters params;
   const Upload* upload = nullptr;
   std::optional<std::int64_t> total;  // beside `data`, for paged lists
+  std::optional<Attachment> attachment;
   unsigned vmid() const { return static_cast<unsigned>(params.integer("vmid")); }
 };
 

@@ -1,5 +1,6 @@
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
+#include "lab/outside.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "net/http.hpp"
 
@@ -89,11 +90,49 @@ bool is_simulated_service(Datacenter& dc, const std::string& url, const Node& fr
   return address && dc.world.network().find(*address, parts->port) != nullptr;
 }
 
+/// What a real server says. Only for URLs that lead outside.
+Routine<Outside::Fetched> fetch_outside(Process& process, Outside::Order order) {
+  struct Arrival {
+    std::optional<Outside::Fetched> fetched;
+    Signal there;
+  };
+  const auto arrival = std::make_shared<Arrival>();
+  std::stop_source stop;
+  process.world().network().outside()->fetch(
+      std::move(order),
+      [arrival](Outside::Fetched fetched) {
+        arrival->fetched = std::move(fetched);
+        arrival->there.wake_all();
+      },
+      stop.get_token());
+  try {
+    while (!arrival->fetched) co_await process.wait(arrival->there);
+  } catch (const Interrupted& interrupted) {
+    stop.request_stop();
+    arrival->fetched.emplace().trouble = interrupted.reason;
+  }
+  co_return std::move(*arrival->fetched);
+}
+
+bool leads_outside(const Process& process, const std::string& url) {
+  const Outside* outside = process.world().network().outside();
+  return outside != nullptr && outside->leads_to(url);
+}
+
 Routine<text::Value> url_metadata(Call& call) {
   const std::string url = call.params.text("url");
   const auto fail = [](const std::string& status) {
     die(fmt::format("invalid server response: '{}'", status));
   };
+  if (leads_outside(call, url)) {
+    const Outside::Order order{"HEAD", url, call.params.flag("verify-certificates", true), ""};
+    const Outside::Fetched real = co_await fetch_outside(call, order);
+    if (!real.trouble.empty()) fail(fmt::format("500 {}", real.trouble));
+    if (real.file.status != 200) fail(fmt::format("{} {}", real.file.status, real.file.reason));
+    co_return object({{"filename", string(real.name)},
+                      {"size", number(static_cast<std::int64_t>(real.file.size))},
+                      {"mimetype", string(real.file.mime)}});
+  }
   const Found found = look_up(call.dc, url);
   if (!found.file && !found.connects && is_simulated_service(call.dc, url, call.node) &&
       call.params.flag("verify-certificates", true))
@@ -116,6 +155,20 @@ struct Order {
   std::string storage, name, content, url, checksum, algorithm, compression;
   bool verify = true;
 };
+
+/// Throws the exit status of the download, in wget's words.
+Routine<WebFile> download_outside(Worker& worker, Order order) {
+  worker.log(fmt::format("--{}--  {}", "2026-01-01 00:00:00", order.url));
+  const Outside::Order wanted{"GET", order.url, order.verify, order.compression};
+  Outside::Fetched real = co_await fetch_outside(worker, wanted);
+  if (!real.trouble.empty()) die("download failed: " + real.trouble);
+  worker.log(fmt::format("Connecting to {}... connected.", real.host));
+  worker.log(fmt::format("HTTP request sent, awaiting response... {} {}", real.file.status,
+                         real.file.reason));
+  if (real.file.status != 200) die("download failed: exit code 8");
+  worker.log(fmt::format("Length: {} ({}M)", real.file.size, real.file.size >> 20));
+  co_return std::move(real.file);
+}
 
 /// Throws the exit status of the download, in wget's words.
 WebFile fetch_or_fail(Worker& worker, const Order& order) {
@@ -150,6 +203,11 @@ WebFile fetch_or_fail(Worker& worker, const Order& order) {
   return *found.file;
 }
 
+Routine<WebFile> obtain(Worker& worker, Order order) {
+  if (leads_outside(worker, order.url)) co_return co_await download_outside(worker, order);
+  co_return fetch_or_fail(worker, order);
+}
+
 /// Throws `failed to verify file: …` for an image that leans on another file or is none.
 void verify_image(Worker& worker, const Order& order, const WebFile& file,
                   const std::string& temporary) {
@@ -170,8 +228,8 @@ void verify_image(Worker& worker, const Order& order, const WebFile& file,
 Routine<void> download(Worker& worker, Order order) {
   const auto target = [&]() -> Storage& { return worker.dc.get_storage(order.storage); };
   const std::string path = target().path_of(order.content, order.name);
-  if (!order.compression.empty() && order.content == "import")
-    die("decompression not supported for import");
+  if (!order.compression.empty() && order.content != "iso")
+    die(fmt::format("decompression not supported for {}", order.content));
   const bool known = order.compression == "gz" || order.compression == "lzo" ||
                      order.compression == "zst" || order.compression == "bz2";
   if (!order.compression.empty() && !known) die("no decompression method found");
@@ -191,7 +249,7 @@ Routine<void> download(Worker& worker, Order order) {
         "download");
     co_return;
   }
-  const WebFile file = fetch_or_fail(worker, order);
+  const WebFile file = co_await obtain(worker, order);
   worker.log(fmt::format("Saving to: '{}.tmp_dwnl.{}'", path, worker.task.upid.pid));
   if (file.bytes_per_second > 0) {
     try {
@@ -216,6 +274,9 @@ Routine<void> download(Worker& worker, Order order) {
   if (!order.compression.empty()) {
     worker.log(fmt::format("decompressing '{0}.tmp_dwnl.{1}' to '{0}.tmp_dcom.{1}'", path,
                            worker.task.upid.pid));
+    if (file.compression != order.compression)
+      die("decompression failed: " +
+          (file.unpacking_fails.empty() ? "the file is not in that format" : file.unpacking_fails));
   }
   verify_image(worker, order, file, fmt::format("{}.tmp_dwnl.{}", path, worker.task.upid.pid));
   Volume volume;

@@ -29,6 +29,7 @@ struct Outcome {
   std::map<std::string, std::string> errors;
   text::Value data;
   std::optional<std::int64_t> total;
+  std::optional<Attachment> attachment;
   bool protected_ = false;
   bool closes = false;  // after an upload
   bool silent = false;  // the process is gone: nobody answers
@@ -137,6 +138,13 @@ void write_answer(Datacenter& dc, const Request& request, const Outcome& outcome
   } else {
     if (outcome.protected_) headers.add("Connection", "close");
     headers.add("Connection", "Keep-Alive");
+  }
+  if (outcome.attachment) {
+    const Attachment& file = *outcome.attachment;
+    headers.add("Content-Type", file.type);
+    headers.add("Content-Disposition", fmt::format("attachment; filename=\"{}\"", file.name));
+    if (!file.encoding.empty()) headers.add("Content-Encoding", file.encoding);
+    return request.responder->answer(200, "OK", std::move(headers), file.bytes);
   }
   headers.add("Content-Type", json_type);
   const int status = extjs ? 200 : outcome.status;
@@ -336,6 +344,7 @@ Routine<void> run_handler(Datacenter& dc, Node& node, Caller caller, const Metho
           true};
     job->outcome.data = co_await (*handle)(call);
     job->outcome.total = call.total;
+    job->outcome.attachment = std::move(call.attachment);
   } catch (const Failure& failure) {
     job->outcome = failed(failure);
   } catch (const Interrupted&) {
@@ -536,11 +545,33 @@ std::string signature(Datacenter& dc, std::string_view text) {
   return to_base64({reinterpret_cast<const char*>(out.data()), size});
 }
 
-/// Lets the work be done and then loses the answer.
-class LosingResponder final : public net::Responder {
+void numbers_as_texts(text::Value& value) {
+  if (value.is_map()) {
+    for (text::Entry& entry : value.entries()) numbers_as_texts(entry.value);
+  } else if (value.is_list()) {
+    for (text::Value& item : value.items()) numbers_as_texts(item);
+  } else if (value.kind() == text::Kind::Int || value.kind() == text::Kind::Float) {
+    value = text::Value::string(value.text());
+  }
+}
+
+/// Lets the work be done and then spoils the answer.
+class SpoilingResponder final : public net::Responder {
  public:
-  explicit LosingResponder(std::shared_ptr<net::Responder> inner) : inner_(std::move(inner)) {}
-  void answer(int, std::string, net::Headers, std::string, net::Headers) override { inner_->cut(); }
+  SpoilingResponder(std::shared_ptr<net::Responder> inner, RequestFault fault)
+      : inner_(std::move(inner)), fault_(std::move(fault)) {}
+  void answer(int status, std::string reason, net::Headers headers, std::string body,
+              net::Headers trailers) override {
+    if (fault_.lose) return inner_->cut();
+    if (fault_.strings && !body.empty() && body.front() == '{') {
+      text::Value value = text::parse_json(body, "answer");
+      numbers_as_texts(value);
+      body = text::emit_json(value);
+    }
+    if (fault_.truncate && body.size() > *fault_.truncate) body.resize(*fault_.truncate);
+    inner_->answer(status, std::move(reason), std::move(headers), std::move(body),
+                   std::move(trailers));
+  }
   void begin(int, std::string, net::Headers) override { inner_->cut(); }
   void write(std::string) override {}
   void finish(net::Headers) override {}
@@ -551,6 +582,7 @@ class LosingResponder final : public net::Responder {
 
  private:
   std::shared_ptr<net::Responder> inner_;
+  RequestFault fault_;
 };
 
 Routine<void> serve_with_fault(Datacenter& dc, Node& node, Request request, RequestFault fault) {
@@ -561,11 +593,22 @@ Routine<void> serve_with_fault(Datacenter& dc, Node& node, Request request, Requ
     co_return;
   }
   if (fault.status != 0) {
-    answer_empty(dc, *request.responder, fault.status,
-                 fault.reason.empty() ? "Connection timed out" : fault.reason);
+    const bool plain = fault.body.empty() && fault.status >= 400;
+    const std::string reason =
+        fault.reason.empty() && plain ? "Connection timed out" : fault.reason;
+    if (fault.body.empty()) {
+      answer_empty(dc, *request.responder, fault.status, reason);
+    } else {
+      // Whoever stands in front of a Proxmox, or in its place, sends none of its headers.
+      request.responder->answer(
+          fault.status, reason,
+          {{"Content-Type", fault.content_type.empty() ? json_type : fault.content_type}},
+          fault.body);
+    }
     co_return;
   }
-  if (fault.lose) request.responder = std::make_shared<LosingResponder>(request.responder);
+  if (fault.lose || fault.truncate || fault.strings)
+    request.responder = std::make_shared<SpoilingResponder>(request.responder, fault);
   co_await serve_request(dc, node, std::move(request));
 }
 

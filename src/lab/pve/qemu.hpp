@@ -160,6 +160,22 @@ std::string complete_net(Datacenter& dc, const std::string& text);
 /// Unique, sorted and lower-case, unless the datacenter's tag-style says otherwise.
 std::string unique_tags(const Datacenter& dc, const std::string& text);
 
+// ---- backups (qemu_backup.cpp) ----
+
+/// The host's own backup job for one VM: a `vzdump` task of root@pam that locks it while it runs
+/// and leaves an archive. Gives the UPID; nothing if there is no such VM.
+std::string start_backup(Datacenter& dc, unsigned vmid, const std::string& storage);
+
+struct Restore {
+  unsigned id = 0;
+  std::string archive, storage;
+  bool unique = false;  // new MACs, a new SMBIOS UUID
+  Keys settings;        // win over what is in the archive
+};
+/// The work of qmrestore on an id that is reserved: the VM as it was, on new volumes. Without
+/// `unique` it carries the same UUID and MACs as the one that was backed up.
+Routine<void> restore_guest(Worker& worker, Restore what);
+
 // ---- cloud-init (qemu_cloudinit.cpp) ----
 
 /// What Proxmox writes on the drive of a VM with this config.

@@ -262,6 +262,9 @@ void add_process(Datacenter& dc, const Node& node, const Vm& vm, text::Value& ro
                        {"netout", count(key == "net0" ? counters.net_out : 0)}}));
     }
   }
+  // The firmware's code is a drive of its own beside its variables.
+  if (const auto bios = vm.running.find("bios"); bios != vm.running.end() && bios->second == "ovmf")
+    blocks.set("pflash0", block_statistics(false));
   if (blocks.size() > 0) row.set("blockstat", blocks);
   if (nics.size() > 0) row.set("nics", nics);
 }

@@ -127,6 +127,41 @@ Routine<void> reserve(Call& call, unsigned id) {
   }
 }
 
+Routine<void> restore_and_start(Worker& worker, Restore what, bool start) {
+  co_await restore_guest(worker, what);
+  if (!start) co_return;
+  worker.log("Execute autostart");
+  start_task_of(worker, what.id, {});
+}
+
+/// From a backup. `force` takes the place of a VM that is there and stopped.
+Routine<text::Value> restore(Call& call, NewVm vm, std::string archive) {
+  Datacenter& dc = call.dc;
+  if (const Vm* old = dc.find_vm(vm.id); old != nullptr && call.params.flag("force")) {
+    call.require(fmt::format("/vms/{}", vm.id), {"VM.Backup"});
+    if (old->node != call.node.name)
+      die(fmt::format("unable to restore VM {} - VM {} already exists on node '{}'", vm.id, vm.id,
+                      old->node));
+    if (is_running(*old)) die(fmt::format("unable to restore VM {} - VM is running", vm.id));
+    check_lock(*old);
+    const Keys before = old->config;
+    for (const auto& [key, value] : before)
+      if (is_drive_key(key))
+        if (const auto drive = parse_drive(dc.schema, key, value);
+            drive && VolumeId::parse(drive->file()) && owns(call, vm.id, drive->file()))
+          co_await free_volume({call, nullptr}, drive->file());
+    dc.vms.erase(vm.id);
+  }
+  co_await reserve(call, vm.id);
+  const Restore what{vm.id, std::move(archive), vm.storage, call.params.flag("unique"),
+                     vm.settings};
+  const bool start = vm.start;
+  co_return string(call.node.start_task("qmrestore", std::to_string(vm.id), call.caller,
+                                        [what, start](Worker& worker) -> Routine<void> {
+                                          return restore_and_start(worker, what, start);
+                                        }));
+}
+
 Routine<text::Value> create_vm(Call& call) {
   Datacenter& dc = call.dc;
   NewVm vm;
@@ -151,7 +186,7 @@ Routine<text::Value> create_vm(Call& call) {
   if (const std::string archive = call.params.text("archive"); !archive.empty()) {
     check_volume_access(call, vm.id, archive);
     activate(call, archive);
-    die(fmt::format("unable to restore VM {} - the lab keeps no backup archives", vm.id));
+    co_return co_await restore(call, vm, archive);
   }
   resolve_cdrom(vm.settings);
   check_storage_access(call, vm.id, vm.settings, vm.storage);

@@ -142,15 +142,110 @@ Routine<void> move_worker(Worker& worker, Move what) {
   }
 }
 
+struct Handover {
+  unsigned from = 0, to = 0;
+  std::string disk, target, digest, target_digest;
+};
+
+/// Both VMs as they are now; dies if the disk cannot change hands.
+Drive check_handover(Process& process, const Handover& what) {
+  const Schema& schema = process.dc.schema;
+  const Vm* source = process.dc.find_vm(what.from);
+  const Vm* target = process.dc.find_vm(what.to);
+  if (target == nullptr) die(fmt::format("could not find target VM {}", what.to));
+  if (source->node != target->node)
+    die(fmt::format("Both VMs need to be on the same node ({} != {})", source->node, target->node));
+  check_lock(*source);
+  check_lock(*target);
+  const auto check_digest = [](const Vm& vm, const std::string& digest) {
+    if (!digest.empty() && digest != config_digest(vm))
+      die("detected modified configuration - file changed by other user? Try again.");
+  };
+  check_digest(*source, what.digest);
+  check_digest(*target, what.target_digest);
+  const auto found = source->config.find(what.disk);
+  if (found == source->config.end())
+    die(fmt::format("Disk '{}' for VM '{}' does not exist", what.disk, what.from));
+  const auto drive = is_unused_key(what.disk)
+                         ? std::optional<Drive>(Drive{what.disk, {{"file", found->second}}})
+                         : parse_drive(schema, what.disk, found->second);
+  if (!drive || !VolumeId::parse(drive->file()))
+    die(fmt::format("disk '{}' has no associated volume", what.disk));
+  if (drive->is_cdrom()) die("you can't move a cdrom");
+  if (in_snapshot(schema, *source, drive->file()))
+    die("Can't move disk used by a snapshot to another owner");
+  if (is_running(*source) && !is_unused_key(what.disk))
+    die("Can't move disk of a running VM to another owner");
+  if (target->config.contains(what.target))
+    die(fmt::format("Target disk key '{}' is already in use for VM '{}'", what.target, what.to));
+  return *drive;
+}
+
+Routine<void> handover_worker(Worker& worker, Handover what) {
+  const Locks::Guard lock = co_await lock_guest(worker, what.from);
+  const Locks::Guard other = co_await lock_guest(worker, what.to);
+  const Schema& schema = worker.dc.schema;
+  Drive drive = check_handover(worker, what);
+  const auto id = VolumeId::parse(drive.file());
+  Storage& storage = worker.dc.get_storage_on(id->storage, worker.node);
+  auto& there = storage.on(worker.node.name);
+  auto volume = there.extract(id->name);
+  if (volume.empty()) die(fmt::format("volume '{}' does not exist", drive.file()));
+  const bool files = storage.file_based();
+  for (unsigned number = 0;; ++number) {
+    const std::string file = fmt::format("vm-{}-disk-{}", what.to, number);
+    const std::string name =
+        files ? fmt::format("{}/{}.{}", what.to, file, volume.mapped().format) : file;
+    if (there.contains(name)) continue;
+    volume.key() = name;
+    volume.mapped().name = name;
+    volume.mapped().vmid = what.to;
+    drive.options["file"] = id->storage + ":" + name;
+    break;
+  }
+  there.insert(std::move(volume));
+  worker.log(fmt::format("removing disk '{}' from VM '{}' config", what.disk, what.from));
+  co_await worker.sleep(worker.dc.timing.config);
+  Vm& source = worker.dc.get_vm(what.from, worker.node);
+  source.config.erase(what.disk);
+  store(schema, source);
+  Vm& target = worker.dc.get_vm(what.to, worker.node);
+  drive.key = what.target;
+  target.config[what.target] =
+      is_unused_key(what.target) ? drive.file() : print_drive(schema, drive);
+  store(schema, target);
+}
+
+/// To another VM of the same host: the volume takes the other's name, nothing is copied.
+Routine<text::Value> hand_over(Call& call) {
+  Handover what;
+  what.from = call.vmid();
+  what.to = static_cast<unsigned>(call.params.integer("target-vmid"));
+  what.disk = call.params.text("disk");
+  what.target = call.params.text("target-disk", what.disk);
+  what.digest = call.params.text("digest");
+  what.target_digest = call.params.text("target-digest");
+  call.require(fmt::format("/vms/{}", what.to), {"VM.Config.Disk"});
+  call.dc.get_vm(what.from, call.node);
+  if (what.from == what.to)
+    refuse_parameter("target-vmid", "must be different than source VMID to reassign disk");
+  const Drive drive = check_handover(call, what);
+  call.require("/storage/" + VolumeId::parse(drive.file())->storage, {"Datastore.AllocateSpace"});
+  co_return string(call.node.start_task(
+      "qmmove", fmt::format("{}-{}>{}-{}", what.from, what.disk, what.to, what.target), call.caller,
+      [what](Worker& worker) { return handover_worker(worker, what); }));
+}
+
 Routine<text::Value> move_disk(Call& call) {
+  if (call.params.has("target-vmid") && !call.params.has("storage"))
+    co_return co_await hand_over(call);
   Move what{call.vmid(),
             call.params.text("disk"),
             call.params.text("storage"),
             call.params.text("format"),
             call.params.text("digest"),
             call.params.flag("delete")};
-  if (call.params.has("target-vmid")) die("the lab does not hand disks from VM to VM");
-  if (what.storage.empty())
+  if (what.storage.empty() || call.params.has("target-vmid"))
     refuse_parameters({{"storage", "set either storage or target-vmid"},
                        {"target-vmid", "set either storage or target-vmid"}});
   call.require("/storage/" + what.storage, {"Datastore.AllocateSpace"});

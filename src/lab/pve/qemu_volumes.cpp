@@ -235,6 +235,7 @@ Routine<std::string> create_special(Job job, unsigned vmid, Drive& drive, std::s
   if (drive.key == "efidisk0") {
     const bool big = drive.get("efitype") == "4m";
     what.bytes = big ? 540'672 : 131'072;
+    what.used = what.bytes;  // a copy of the firmware's own, without holes
     const bool enrolled = big && drive.get("pre-enrolled-keys") == "1";
     std::string volid = co_await allocate(job, what);
     if (enrolled) {

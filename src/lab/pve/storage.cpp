@@ -147,8 +147,14 @@ VolumeName parse_volume_name(const Storage& storage, std::string_view name) {
     return {"import", parts[1].str(), {}, "", parts[2].str(), false};
   if (std::regex_match(text, parts, snippets))
     return {"snippets", parts[1].str(), {}, "", "raw", false};
-  if (std::regex_match(text, parts, backup))
-    return {"backup", parts[1].str(), {}, "", "raw", false};
+  if (std::regex_match(text, parts, backup)) {
+    result = {"backup", parts[1].str(), {}, "", "raw", false};
+    static const std::regex of_guest("vzdump-(?:qemu|lxc)-([1-9][0-9]{2,8})-.+");
+    std::smatch guest;
+    if (std::regex_match(result.file, guest, of_guest))
+      result.vmid = static_cast<unsigned>(std::stoul(guest[1]));
+    return result;
+  }
   die(fmt::format("unable to parse directory volume name '{}'", name));
 }
 

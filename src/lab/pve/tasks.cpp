@@ -1,9 +1,12 @@
 #include "base/strings.hpp"
+#include "lab/compression.hpp"
 #include "lab/pve/datacenter.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 namespace rocca::lab::pve {
 
@@ -119,10 +122,32 @@ Routine<text::Value> task_status(Call& call) {
   co_return row;
 }
 
+/// The whole log as a file to save; larger ones go through gzip.
+Attachment log_file(const Task& task) {
+  constexpr std::size_t worth_compressing = 1024;
+  Attachment file;
+  file.name = fmt::format("task-{}-{}-{:%FT%TZ}.log", task.upid.node, task.upid.type,
+                          fmt::gmtime(static_cast<std::time_t>(task.upid.start)));
+  file.type = "text/plain";
+  for (const std::string& line : task.log) file.bytes += line + "\n";
+  if (file.bytes.size() > worth_compressing) {
+    file.encoding = "gzip";
+    file.bytes = gzip(file.bytes, task.text, task.upid.start);
+  }
+  return file;
+}
+
 Routine<text::Value> task_log(Call& call) {
   const Upid upid = checked_upid(call);
   if (!owns(call.caller, upid.user)) call.require("/nodes/" + call.node.name, {"Sys.Audit"});
   const Task* task = call.node.find_task(call.params.text("upid"));
+  if (call.params.flag("download")) {
+    if (call.params.has("start") || call.params.has("limit"))
+      die("Parameter 'download' can't be used with other parameters");
+    if (task == nullptr) die("Could not open file - No such file or directory");
+    call.attachment = log_file(*task);
+    co_return text::Value::null();
+  }
   const auto line = [](std::size_t n, std::string text_of) {
     return object({{"n", number(static_cast<std::int64_t>(n))}, {"t", string(std::move(text_of))}});
   };
