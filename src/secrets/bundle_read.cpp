@@ -198,6 +198,11 @@ class Reader {
     if (certificate && !certificate->authority)
       complain(fields.crt, fields.crt.path + " is a certificate, but of no authority", "",
                "secrets-bundle-pem");
+    // A root signs itself: a changed bit anywhere in it shows.
+    if (certificate && certificate->authority && certificate->issuer == certificate->subject &&
+        !certificate->issued_by(*certificate))
+      complain(fields.crt, fields.crt.path + " is damaged: its signature does not fit its content",
+               "take it from a copy of the bundle", "secrets-bundle-pem");
     if (certificate && key && !certificate->belongs_to(*key))
       complain(fields.key,
                fmt::format("{} does not belong to {}", fields.key.path, fields.crt.path),

@@ -172,6 +172,14 @@ TEST(Bundle, WhatEditorsAndVariablesDidToItIsMendedAndSaid) {
   }
 }
 
+/// One bit of its serial number is another: still a certificate, but not the one that was signed.
+std::string changed_certificate() {
+  std::string pem = sample().os.crt;
+  char& at = pem[28 + 30];
+  at = at == 'A' ? 'B' : 'A';
+  return pem;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, DamagedBundle,
     testing::Values(
@@ -180,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
                "certs.etcd.key is base64, but of something that is no PEM"},
         Damage{"CorruptPem", "certs.k8s.crt", to_base64(sample().kubernetes.crt.substr(0, 90)),
                "certs.k8s.crt is not valid PEM: the -----END CERTIFICATE----- line is missing"},
+        Damage{"ChangedCertificate", "certs.os.crt", to_base64(changed_certificate()),
+               "certs.os.crt is damaged: its signature does not fit its content"},
         Damage{"WrongLabel", "certs.k8s.key", to_base64(sample().kubernetes.crt),
                "certs.k8s.key holds a `CERTIFICATE` where a private key is meant"},
         Damage{"KeyForCertificate", "certs.k8s.crt", to_base64(sample().kubernetes.key.reveal()),

@@ -7,6 +7,7 @@
 #include "proto/events.pb.h"
 #include "proto/lifecycle.pb.h"
 #include "proto/machine.pb.h"
+#include "talos/config_validate.hpp"
 
 #include <fmt/format.h>
 
@@ -169,9 +170,22 @@ net::GrpcCall Client::call(std::string method, std::string message) const {
   return call;
 }
 
+template <class Body>
+auto Client::reach(Body&& body) const {
+  try {
+    return body();
+  } catch (const Error& error) {
+    const std::string& host = access_.through.empty() ? access_.address : access_.through;
+    const auto failure = classify_connection(error, fmt::format("{}:{}", host, access_.port));
+    if (!failure) throw;
+    throw failure->error("connecting");
+  }
+}
+
 std::variant<std::string, Failure> Client::ask(const std::string& method,
                                                const std::string& message) {
-  const net::GrpcAnswer answer = net::grpc_unary(transport_, call(method, message), stop_);
+  const net::GrpcAnswer answer =
+      reach([&] { return net::grpc_unary(transport_, call(method, message), stop_); });
   if (answer.status.ok()) return answer.message;
   return classify(answer.status.code, answer.status.message);
 }
@@ -188,7 +202,8 @@ std::string Client::require(const std::string& doing, const std::string& method,
 void Client::stream(const std::string& doing, net::GrpcCall call,
                     const std::function<bool(std::string_view)>& message) {
   within(fmt::format("talking to {}", access_.address), [&] {
-    const net::GrpcStatus status = net::grpc_stream(transport_, call, message, stop_);
+    const net::GrpcStatus status =
+        reach([&] { return net::grpc_stream(transport_, call, message, stop_); });
     if (!status.ok()) throw classify(status.code, status.message).error(doing);
   });
 }
@@ -225,6 +240,11 @@ std::vector<Service> Client::services() {
 }
 
 Applied Client::apply(const Secret& config, const ApplyOptions& options) {
+  if (config.reveal().size() > max_config_size)
+    throw Error(Fault::Usage,
+                fmt::format("the machine configuration has {} bytes; Talos takes {} at most",
+                            config.reveal().size(), max_config_size))
+        .hint("large manifests belong into cluster.extraManifests, by URL");
   machine::ApplyConfigurationRequest request;
   request.set_data(std::string(config.reveal()));
   request.set_mode(to_wire(options.mode));

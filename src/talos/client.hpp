@@ -107,6 +107,9 @@ class Client {
 
  private:
   net::GrpcCall call(std::string method, std::string message) const;
+  /// Calls, and says what a connection means that never became one.
+  template <class Body>
+  auto reach(Body&& body) const;
   /// Sends and gives the answer's bytes, or the refusal.
   std::variant<std::string, Failure> ask(const std::string& method, const std::string& message);
   std::string require(const std::string& doing, const std::string& method,

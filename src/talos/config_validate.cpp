@@ -2,6 +2,7 @@
 
 #include "base/address.hpp"
 #include "base/error.hpp"
+#include "base/version.hpp"
 #include "talos/config_check.hpp"
 #include "text/yaml.hpp"
 
@@ -144,6 +145,38 @@ void check_kubelet(ConfigCheck& check) {
   if (!image.empty() && image.find(':', image.rfind('/') + 1) == std::string::npos)
     check.ours("image-tag", "machine.kubelet.image", "the image has no tag",
                kubelet->find("image"));
+}
+
+/// A node refuses images of a Kubernetes that its Talos does not run; `talosctl validate` does not
+/// look.
+void check_kubernetes_version(ConfigCheck& check) {
+  const auto look = [&](const std::string& path, const Value* image) {
+    if (image == nullptr || image->text().find(':') == std::string::npos) return;
+    std::string tag = image->text().substr(image->text().rfind(':') + 1);
+    for (const std::string_view suffix : {"-fat", "-slim"})
+      if (tag.ends_with(suffix)) tag.resize(tag.size() - suffix.size());
+    const auto version = Version::parse(tag);
+    const std::uint64_t newest = check.minor() + 23;
+    if (!version || (version->minor() <= newest && version->minor() + 5 >= newest)) return;
+    check.ours(
+        "kubernetes-version", path,
+        fmt::format("Talos 1.{} runs Kubernetes 1.{} to 1.{}", check.minor(), newest - 5, newest),
+        image);
+  };
+  look("machine.kubelet.image", check.main().find({"machine", "kubelet", "image"}));
+  for (const char* part : {"apiServer", "controllerManager", "scheduler"})
+    look(fmt::format("cluster.{}.image", part), check.main().find({"cluster", part, "image"}));
+}
+
+/// The kernel's settings are lower-case words joined by dots (or slashes); a link's name may be
+/// among them.
+void check_sysctls(ConfigCheck& check) {
+  const Value* sysctls = check.main().find({"machine", "sysctls"});
+  if (sysctls == nullptr) return;
+  for (const Entry& entry : sysctls->entries())
+    if (entry.key.find_first_of("./") == std::string::npos ||
+        entry.key.find_first_of(" =\t") != std::string::npos)
+      check.ours("bad-sysctl", "machine.sysctls", "this is no setting of the kernel", sysctls);
 }
 
 void check_encryption(ConfigCheck& check) {
@@ -301,6 +334,8 @@ void check_machine(ConfigCheck& check) {
     check.ours("missing-token", "machine.token", "without it the machine cannot join", &machine);
   check_install(check);
   check_kubelet(check);
+  check_kubernetes_version(check);
+  check_sysctls(check);
   check_labels(check);
   check_encryption(check);
   check_files_and_modules(check);

@@ -240,6 +240,10 @@ void check_authority(ConfigCheck& check, const Value* owner, const std::string& 
         certificate = secrets::Certificate::parse(*pem, path + ".crt");
         if (!certificate->authority)
           check.ours("not-an-authority", path + ".crt", "this certificate is no authority's", crt);
+        else if (certificate->issuer == certificate->subject &&
+                 !certificate->issued_by(*certificate))
+          check.ours("bad-certificate", path + ".crt",
+                     "it is damaged: its signature does not fit its content", crt);
       } catch (const Error& error) {
         check.ours("bad-certificate", path + ".crt", reason(error, path + ".crt"), crt);
       }

@@ -4,6 +4,7 @@
 #include "secrets/bundle.hpp"
 #include "talos/config_render.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 namespace rocca::talos {
@@ -32,7 +33,7 @@ ConfigInput input(unsigned minor, bool control_plane) {
   ConfigInput made;
   made.bundle = secrets::generate_bundle(options, Instant{}, entropy);
   made.talos = Version{1, minor, 0};
-  made.kubernetes = "1.34.1";
+  made.kubernetes = fmt::format("1.{}.1", minor + 22);  // what this Talos runs
   made.cluster = "blue";
   made.endpoint = "https://10.0.0.20:6443";
   made.disk_serial = "system";
@@ -103,6 +104,19 @@ TEST(Validate, KnowsCorruptAndForeignKeysApart) {
               ElementsAre("key-label"));
   EXPECT_THAT(with([](auto& b) { b.secretbox_secret = Secret{}; }), ElementsAre("missing-secret"));
   EXPECT_THAT(with([](auto& b) { b.bootstrap_token = Secret{"abc"}; }), ElementsAre("bad-token"));
+}
+
+TEST(Validate, FindsAKubernetesThatThisTalosDoesNotRun) {
+  const std::string text{render_config(input(11, true)).text.reveal()};
+  EXPECT_THAT(codes(problems_of(replaced(text, "kubelet:v", "kubelet:v1.99.0-fat # "))),
+              ElementsAre("kubernetes-version"));
+}
+
+TEST(Validate, FindsWhatIsNoSettingOfTheKernel) {
+  ConfigInput made = input(11, true);
+  made.sysctls = {{"vm.nr_hugepages", "1"}, {"net/ipv4/ip_forward", "1"}, {"hugepages", "1"}};
+  EXPECT_THAT(codes(problems_of(std::string{render_config(made).text.reveal()})),
+              ElementsAre("bad-sysctl"));
 }
 
 TEST(Validate, RefusesWhatNoNodeWouldTakeInOnePiece) {

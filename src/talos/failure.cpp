@@ -20,6 +20,7 @@ struct Sentence {
 
 // The first part that occurs decides; then the code does.
 constexpr std::array sentences = {
+    Sentence{"instead of a gRPC answer", Reason::NotTalos},
     Sentence{"certificate required", Reason::NotInMaintenance},
     Sentence{"bad certificate", Reason::WrongIdentity},
     Sentence{"unknown certificate authority", Reason::WrongIdentity},
@@ -142,6 +143,12 @@ const char* to_string(Reason reason) noexcept {
   switch (reason) {
     case Reason::NotUp:
       return "not-up";
+    case Reason::NotTalos:
+      return "not-talos";
+    case Reason::OtherCluster:
+      return "other-cluster";
+    case Reason::ClockSkew:
+      return "clock-skew";
     case Reason::InMaintenance:
       return "in-maintenance";
     case Reason::NotInMaintenance:
@@ -200,6 +207,56 @@ Failure classify(GrpcCode code, std::string_view message) {
     }
   failure.reason = by_code(code);
   return failure;
+}
+
+std::optional<Failure> classify_connection(const Error& error, std::string_view place) {
+  // OpenSSL's words come through every transport; the others are our transports' own, and the tests
+  // hold both of them to these.
+  struct Sign {
+    std::string_view part;
+    Reason reason;
+    const char* meaning;
+  };
+  constexpr std::array signs = {
+      Sign{"does not speak TLS", Reason::NotTalos, "it does not speak TLS"},
+      Sign{"does not speak HTTP/2", Reason::NotTalos, "it does not speak HTTP/2"},
+      Sign{"which is not gRPC", Reason::NotTalos, "its answers are not gRPC"},
+      Sign{"not a gRPC message", Reason::NotTalos, "its answers are not gRPC"},
+      Sign{"is not HTTP", Reason::NotTalos, "it does not speak HTTP"},
+      Sign{"certificate is not yet valid", Reason::ClockSkew,
+           "its certificate begins in the future, so this machine's clock is behind the node's"},
+      Sign{"our client certificate: TLS alert certificate expired", Reason::ClockSkew,
+           "it says that our certificate is not valid now: its clock and this machine's disagree, "
+           "or the certificate has run out"},
+      Sign{"refused our certificate: unable to get", Reason::OtherCluster,
+           "it does not know the CA of our certificate"},
+      Sign{"refused our certificate: certificate has expired", Reason::ClockSkew,
+           "it says that our certificate has run out, by its clock"},
+      Sign{"certificate has expired", Reason::ClockSkew,
+           "its certificate has run out; Talos renews them in time, so this machine's clock is "
+           "ahead of the node's"},
+      Sign{"unable to get local issuer certificate", Reason::OtherCluster,
+           "its certificate was not issued by this cluster's CA"},
+      Sign{"self-signed certificate", Reason::OtherCluster,
+           "its certificate was not issued by this cluster's CA"},
+      Sign{"self signed certificate", Reason::OtherCluster,
+           "its certificate was not issued by this cluster's CA"},
+      Sign{"certificate signature failure", Reason::OtherCluster,
+           "its certificate was signed by another key than this cluster's CA has"},
+      Sign{"our client certificate: TLS alert unknown CA", Reason::OtherCluster,
+           "it does not know the CA of our certificate"},
+  };
+  for (const Sign& sign : signs) {
+    if (error.message().find(sign.part) == std::string::npos) continue;
+    Failure failure;
+    failure.reason = sign.reason;
+    failure.code = net::GrpcCode::Unavailable;
+    failure.text = sign.reason == Reason::NotTalos
+                       ? fmt::format("what answers at {} is not Talos: {}", place, sign.meaning)
+                       : fmt::format("{}: {}", place, sign.meaning);
+    return failure;
+  }
+  return std::nullopt;
 }
 
 std::string redact_config(std::string_view text) {
@@ -272,6 +329,18 @@ Error Failure::error(std::string_view doing) const {
     case Reason::WrongIdentity:
       return with(Fault::Denied,
                   "the node belongs to another cluster, or the certificate has expired");
+    case Reason::NotTalos:
+      return with(Fault::Rejected,
+                  "does the machine boot a Talos image, and is the address the right one? Its "
+                  "console tells");
+    case Reason::OtherCluster:
+      return with(Fault::Denied,
+                  "it belongs to another cluster, has no configuration yet, or its secrets were "
+                  "made anew; nothing was done to it");
+    case Reason::ClockSkew:
+      return with(Fault::Denied,
+                  "compare the clocks: `timedatectl` here, `talosctl time` on the node; "
+                  "certificates are valid from the moment they were made");
     case Reason::ApplyInProgress:
     case Reason::TooEarly:
     case Reason::NoLeader:

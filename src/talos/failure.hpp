@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "net/grpc.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,9 @@ enum class Reason {
   NotSupported,    ///< this version or platform does not have it
   TimedOut,
   BadRequest,
+  NotTalos,      ///< something answers on the port, and it is not the Talos API
+  OtherCluster,  ///< its certificate is of another CA: another cluster, or maintenance mode
+  ClockSkew,     ///< a certificate is not valid now: the clocks disagree, or it has run out
   Other,
 };
 
@@ -45,6 +49,10 @@ struct Failure {
 };
 
 Failure classify(net::GrpcCode code, std::string_view message);
+
+/// What a connection that never became a call means: the far side is not Talos, belongs to another
+/// cluster, or its clock is another. Nothing for what has no such meaning (nobody listens there).
+std::optional<Failure> classify_connection(const Error& error, std::string_view place);
 
 /// Apply answers and dry runs show configuration lines in clear, keys and tokens included. What is
 /// left of them here is the shape: which lines changed, never the value of one that can hold a

@@ -144,14 +144,16 @@ constexpr Reason reasons[] = {
 
 // The kinds of mistakes that Talos does not look for.
 const std::set<std::string> only_ours{
-    "redacted",       "not-pem",        "base64-twice",   "not-an-authority", "bad-certificate",
-    "bad-key",        "key-label",      "key-mismatch",   "missing-secret",   "two-secrets",
-    "missing-token",  "bad-token",      "missing-name",   "bad-version",      "bad-hostname",
-    "bad-nameserver", "bad-host-entry", "bad-subnet",     "cni-name",         "cni-urls",
-    "bad-address",    "bad-mount",      "image-tag",      "bad-module",       "bad-file",
-    "bad-mtu",        "bad-vlan",       "vip-is-address", "link-twice",       "bad-environment",
-    "vip-on-worker",  "endpoint-odd",   "bad-time",       "bad-url",          "machine-type",
-    "admission-name", "bad-selector",   "bad-manifest"};
+    "redacted",        "not-pem",         "base64-twice",       "not-an-authority",
+    "bad-certificate", "bad-key",         "key-label",          "key-mismatch",
+    "missing-secret",  "two-secrets",     "missing-token",      "bad-token",
+    "missing-name",    "bad-version",     "bad-hostname",       "bad-nameserver",
+    "bad-host-entry",  "bad-subnet",      "cni-name",           "cni-urls",
+    "bad-address",     "bad-mount",       "image-tag",          "bad-module",
+    "bad-file",        "bad-mtu",         "bad-vlan",           "vip-is-address",
+    "link-twice",      "bad-environment", "vip-on-worker",      "endpoint-odd",
+    "bad-time",        "bad-url",         "machine-type",       "admission-name",
+    "bad-selector",    "bad-manifest",    "kubernetes-version", "bad-sysctl"};
 
 struct Counts {
   std::size_t alike = 0;

@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 
 SOURCE = os.environ["ROCCA_SOURCE"]
 ROCCA = os.path.join(os.environ["PEER_BUILD"], "rocca")
@@ -48,6 +50,26 @@ def refuse(pattern, *words, **more):
     return output
 
 
+def expect_line(pattern, *words, seconds=30, **environment):
+    """A program that goes on for ever says something that matches; then it is ended."""
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env={**ENVIRONMENT, **environment})
+    alarm = threading.Timer(seconds, process.kill)
+    alarm.start()
+    said = ""
+    for line in process.stdout:
+        said += line
+        if re.search(pattern, line):
+            break
+    else:
+        fail(f"{' '.join(map(str, words))} did not say /{pattern}/", said)
+    alarm.cancel()
+    process.kill()
+    process.wait()
+    check(True, "")
+    return said
+
+
 def check(good, what, detail=""):
     global checks
     checks += 1
@@ -68,3 +90,35 @@ def write(path, text):
 def read(path):
     with open(path) as file:
         return file.read()
+
+
+def until(what, look, seconds=60):
+    """What `look` gives, as soon as it is true. A foreign process tells nobody when it is ready, so it is asked again."""
+    end = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        check(time.monotonic() < end, f"{what}: not within {seconds} s")
+        time.sleep(0.2)
+
+
+class Nodes:
+    """Talos machines of the lab behind a proxy of their own (serve_nodes)."""
+
+    def __init__(self, version, **addresses):
+        words = [f"{name.replace('_', '-')}={address}" for name, address in addresses.items()]
+        self.process = subprocess.Popen([os.path.join(os.environ["PEER_BUILD"], "peers/serve_nodes"), version, *words],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        self.proxy = self.process.stdout.readline().split()[1]
+        self.process.stdout.readline()
+
+    def ask(self, verb, name):
+        """Its stage, host name and version."""
+        self.process.stdin.write(f"{verb} {name}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def stop(self):
+        self.process.stdin.close()
+        check(self.process.wait(20) == 0, "serve_nodes ended badly")

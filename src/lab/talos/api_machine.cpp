@@ -143,6 +143,14 @@ Routine<void> TalosNode::apply_maintenance(std::shared_ptr<Call> call) {
     refuse(Code::InvalidArgument, "configuration validation failed: " + *error);
   pb::ApplyConfigurationResponse response;
   pb::ApplyConfiguration& message = *response.add_messages();
+  // Both of its validations find it.
+  if (const text::Value* found =
+          config.complete() ? config.main()->find({"machine", "install", "extensions"}) : nullptr;
+      found != nullptr && found->size() != 0)
+    for (int twice = 0; twice < 2; ++twice)
+      message.add_warnings(
+          ".machine.install.extensions is deprecated, please see "
+          "https://www.talos.dev/latest/talos-guides/install/boot-assets/");
   if (request.dry_run())
     message.set_mode_details(
         "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.");
@@ -169,6 +177,9 @@ Routine<void> TalosNode::apply_configuration(std::shared_ptr<Call> call) {
     refuse(Code::InvalidArgument, error.text);
   }
   const bool maintenance = in_maintenance();
+  // It has one already and is about to leave: whoever has no certificate may no longer say
+  // anything.
+  if (maintenance && config_) refuse(Code::PermissionDenied, "not authorized");
   if (going_down_ && release_.minor() >= 12)
     refuse(Code::FailedPrecondition,
            "configuration was already applied and node is rebooting, cannot apply more "
@@ -692,6 +703,10 @@ Routine<void> TalosNode::image_service_pull(std::shared_ptr<Call> call) {
   const auto request = call->parse<pb::ImageServicePullRequest>();
   if (request.containerd().namespace_() == rocca::proto::common::NS_UNKNOWN)
     refuse(Code::InvalidArgument, "invalid containerd namespace NS_UNKNOWN");
+  if (request.image_ref().empty() || request.image_ref().find_first_of(" %") != std::string::npos)
+    refuse(Code::Unknown, fmt::format("failed to parse image reference \"{}\": invalid reference "
+                                      "format",
+                                      request.image_ref()));
   pb::ImageServicePullResponse response;
   response.set_name(request.image_ref());
   co_await world_.sleep(std::chrono::seconds{5}, &call->interrupt);

@@ -3,6 +3,7 @@
 #include "base/address.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "lab/talos/config_check.hpp"
 #include "lab/talos/config_schema.hpp"
 #include "net/http.hpp"
 #include "text/yaml.hpp"
@@ -58,7 +59,10 @@ std::string yaml_error(const Error& error, const Version& release) {
     while (end < message.size() && message[end] >= '0' && message[end] <= '9') ++end;
     return message.substr(from, end - from);
   };
-  const std::string line = number(message.find(':') + 1);
+  std::string line = number(message.find(':') + 1);
+  // go-yaml counts from nought where its parser complains, and from one where its scanner does.
+  if (message.find("did not find expected node content") != std::string::npos && line != "1")
+    line = std::to_string(parse_uint(line).value_or(1) - 1);
   const auto twice = message.find("stands twice");
   if (twice != std::string::npos) {
     const auto open = message.find('`');
@@ -69,6 +73,10 @@ std::string yaml_error(const Error& error, const Version& release) {
         release.minor() >= 13 ? "construct" : "unmarshal", line,
         message.substr(open + 1, close - open - 1), number(message.find("at line ") + 8));
   }
+  // Our reader has a kinder word for it.
+  if (message.find("a tab cannot indent YAML") != std::string::npos)
+    return fmt::format("decode error: yaml: {}line {}: found character that cannot start any token",
+                       release.minor() >= 13 ? "while scanning for the next token at " : "", line);
   const auto space = message.find(": ");
   std::string what = space == std::string::npos ? message : message.substr(space + 2);
   std::string context;
@@ -85,338 +93,10 @@ std::string yaml_error(const Error& error, const Version& release) {
   return fmt::format("decode error: yaml: {} at line {}: {}", context, line, what);
 }
 
-std::string text_at(const Value& value, std::string_view key) {
-  const Value* found = value.find(key);
-  return found == nullptr ? std::string() : found->text();
-}
-
 std::string decode_prefix(const MachineConfig::Document& document, const Version& release) {
   if (!names_documents(release)) return "";
   return fmt::format("error decoding document {}/{}/{} (line {}): ", document.api, document.kind,
                      document.name, document.line);
-}
-
-void check_label(const std::string& what, const Value* labels, std::vector<std::string>& errors) {
-  if (labels == nullptr) return;
-  std::vector<std::string> found;
-  const auto good = [](std::string_view text, bool empty_too) {
-    if (text.empty()) return empty_too;
-    if (text.size() > 63) return false;
-    for (const char c : text)
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '_' && c != '.')
-        return false;
-    return std::isalnum(static_cast<unsigned char>(text.front())) != 0 &&
-           std::isalnum(static_cast<unsigned char>(text.back())) != 0;
-  };
-  std::map<std::string, std::string> sorted;
-  for (const text::Entry& entry : labels->entries()) sorted[entry.key] = entry.value.text();
-  for (const auto& [key, value] : sorted) {
-    const auto slash = key.find('/');
-    const std::string name = slash == std::string::npos ? key : key.substr(slash + 1);
-    if (slash != std::string::npos && !is_dns_name(key.substr(0, slash)))
-      found.push_back(fmt::format("prefix \"{}\" is invalid", key.substr(0, slash)));
-    else if (!good(name, false))
-      found.push_back(fmt::format("name \"{}\" is invalid", name));
-    else if (what == "labels" && !good(value, true))
-      found.push_back(fmt::format("label value \"{}\" is invalid", value));
-  }
-  if (!found.empty())
-    errors.push_back(fmt::format("invalid machine node {}: {}", what, errors_text(found)));
-}
-
-void check_taints(const Value* taints, std::vector<std::string>& errors) {
-  if (taints == nullptr) return;
-  std::vector<std::string> found;
-  for (const text::Entry& entry : taints->entries()) {
-    const auto colon = entry.value.text().find(':');
-    const std::string effect =
-        colon == std::string::npos ? entry.value.text() : entry.value.text().substr(colon + 1);
-    if (effect != "NoSchedule" && effect != "PreferNoSchedule" && effect != "NoExecute")
-      found.push_back(fmt::format("invalid taint effect: \"{}\"", effect));
-  }
-  if (!found.empty())
-    errors.push_back(fmt::format("invalid machine node taints: {}", errors_text(found)));
-}
-
-void check_interfaces(const Value* interfaces, bool control_plane,
-                      std::vector<std::string>& errors) {
-  if (interfaces == nullptr) return;
-  for (const Value& device : interfaces->items()) {
-    const std::string name = text_at(device, "interface");
-    const bool selector = device.find("deviceSelector") != nullptr;
-    constexpr std::string_view both =
-        "[networking.os.device.interface], [networking.os.device.deviceSelector]: ";
-    if (name.empty() && !selector)
-      errors.push_back(std::string(both) + "required either config section to be set");
-    if (!name.empty() && selector)
-      errors.push_back(std::string(both) + "config sections are mutually exclusive");
-    if (const Value* addresses = device.find("addresses"))
-      for (const Value& address : addresses->items()) {
-        if (address.text().find('/') != std::string::npos && !Cidr::parse(address.text()))
-          errors.push_back(
-              fmt::format("[networking.os.device.addresses] \"{}\": invalid CIDR address: {}", name,
-                          address.text()));
-        else if (address.text().find('/') == std::string::npos && !IpAddress::parse(address.text()))
-          errors.push_back(
-              fmt::format("[networking.os.device.addresses] \"{}\": failed to parse IP address "
-                          "\"{}\"",
-                          name, address.text()));
-      }
-    if (const Value* routes = device.find("routes"))
-      for (std::size_t i = 0; i < routes->items().size(); ++i) {
-        const std::string gateway = text_at(routes->items()[i], "gateway");
-        const std::string network = text_at(routes->items()[i], "network");
-        if (gateway.empty() && network.empty())
-          errors.push_back(
-              fmt::format("[networking.os.device.route[{}]]: either network or "
-                          "gateway should be set",
-                          i));
-        if (!gateway.empty() && !IpAddress::parse(gateway))
-          errors.push_back(fmt::format(
-              "[networking.os.device.route[{}].gateway] \"{}\": invalid network address", i,
-              gateway));
-      }
-    if (const Value* vip = device.find("vip")) {
-      const std::string ip = text_at(*vip, "ip");
-      if (!IpAddress::parse(ip))
-        errors.push_back(
-            fmt::format("[networking.os.device.vip] failed to parse \"{}\" as IP address", ip));
-      if (!control_plane)
-        errors.push_back("virtual (shared) IP is not allowed on non-controlplane nodes");
-    }
-  }
-}
-
-/// The Kubernetes minors a release runs: six of them.
-std::optional<std::string> kubernetes_misfit(const std::string& image, const Version& release) {
-  const auto colon = image.rfind(':');
-  if (colon == std::string::npos) return std::nullopt;
-  std::string tag = image.substr(colon + 1);
-  for (const char* suffix : {"-fat", "-slim"})
-    if (tag.ends_with(suffix)) tag.resize(tag.size() - std::string_view(suffix).size());
-  const auto version = Version::parse(tag);
-  if (!version) return std::nullopt;
-  const std::uint64_t newest = release.minor() + 23;
-  const char* how = version->minor() > newest       ? "new"
-                    : version->minor() + 5 < newest ? "old"
-                                                    : nullptr;
-  if (how == nullptr) return std::nullopt;
-  return fmt::format("version of Kubernetes {} is too {} to be used with Talos {}",
-                     to_string(*version), how, to_string(release));
-}
-
-void check_cluster(const MachineConfig& config, const Value& cluster, bool control_plane,
-                   std::vector<std::string>& errors) {
-  const Value* control = cluster.find("controlPlane");
-  const std::string endpoint = control == nullptr ? "" : text_at(*control, "endpoint");
-  if (endpoint.empty()) {
-    errors.push_back("cluster controlplane endpoint is required");
-  } else {
-    const auto scheme = endpoint.find("://");
-    const std::string host =
-        scheme == std::string::npos
-            ? ""
-            : endpoint.substr(scheme + 3, endpoint.find('/', scheme + 3) - scheme - 3);
-    if (host.empty())
-      errors.push_back("invalid controlplane endpoint: hostname must not be blank");
-    else if (std::count(host.begin(), host.end(), ':') > 1 && host.front() != '[')
-      errors.push_back(
-          "invalid controlplane endpoint: IPv6 addresses MUST be enclosed by square brackets");
-  }
-  if (const Value* cni = cluster.find({"network", "cni"}); cni != nullptr && control_plane) {
-    const std::string name = text_at(*cni, "name");
-    const Value* urls = cni->find("urls");
-    if (name != "flannel" && name != "custom" && name != "none")
-      errors.push_back("cni name should be one of [\"flannel\", \"custom\", \"none\"]");
-    else if (name != "custom" && urls != nullptr && urls->size() != 0)
-      errors.push_back(fmt::format("\"urls\" field should be empty for \"{}\" CNI", name));
-  }
-  if (const std::string domain = config.get({"cluster", "network", "dnsDomain"});
-      !domain.empty() && !is_dns_name(domain))
-    errors.push_back(fmt::format("\"{}\" is not a valid DNS name", domain));
-  if (const Value* manifests = cluster.find("inlineManifests")) {
-    std::set<std::string> seen;
-    std::vector<std::string> found;
-    for (const Value& manifest : manifests->items()) {
-      const std::string name = text_at(manifest, "name");
-      if (name.empty())
-        found.push_back("inline manifest name can't be empty");
-      else if (!seen.insert(name).second)
-        found.push_back(fmt::format("inline manifest name \"{}\" is duplicate", name));
-    }
-    errors.insert(errors.end(), found.begin(), found.end());
-  }
-  if (const Value* discovery = cluster.find("discovery")) {
-    const Value* enabled = discovery->find("enabled");
-    const Value* disabled = discovery->find({"registries", "service", "disabled"});
-    if (enabled != nullptr && enabled->as_bool() == true &&
-        (disabled == nullptr || disabled->as_bool() != true)) {
-      if (text_at(cluster, "id").empty())
-        errors.push_back("cluster discovery service requires .cluster.id");
-      if (text_at(cluster, "secret").empty())
-        errors.push_back("cluster discovery service requires .cluster.secret");
-    }
-  }
-  if (const Value* etcd = cluster.find("etcd")) {
-    if (!control_plane) errors.push_back("etcd config is only allowed on control plane machines");
-    const auto subnet = [&](const std::string& text) {
-      if (!text.empty() && !Cidr::parse(text))
-        errors.push_back(fmt::format("etcd advertised subnet is not valid: \"{}\"", text));
-    };
-    subnet(text_at(*etcd, "subnet"));
-    if (const Value* subnets = etcd->find("advertisedSubnets"))
-      for (const Value& each : subnets->items())
-        subnet(each.text().starts_with('!') ? each.text().substr(1) : each.text());
-  }
-  if (!control_plane && !config.get({"cluster", "ca", "key"}).empty())
-    errors.push_back("cluster CA key is not allowed on non-controlplane nodes (.cluster.ca)");
-}
-
-void check_machine(const MachineConfig& config, const Value& main, const Value& machine,
-                   std::string_view mode, bool installed, const Version& release,
-                   std::vector<std::string>& errors) {
-  const std::string type = text_at(machine, "type");
-  const bool known = type.empty() || type == "controlplane" || type == "worker" || type == "init";
-  const bool control_plane = config.is_control_plane();
-  if (mode == "metal" && !installed) {
-    const Value* install = machine.find("install");
-    if (install == nullptr)
-      errors.push_back("install instructions are required in \"metal\" mode");
-    else if (text_at(*install, "disk").empty() && install->find("diskSelector") == nullptr)
-      errors.push_back("either install disk or diskSelector should be defined");
-  }
-  if (const Value* name = machine.find({"install", "diskSelector", "name"});
-      name != nullptr && !name->text().empty())
-    errors.push_back("install disk selector is invalid: selector on name is not supported");
-  if (const Value* uki = machine.find({"install", "grubUseUKICmdline"});
-      uki != nullptr && uki->as_bool() == true)
-    if (const Value* args = machine.find({"install", "extraKernelArgs"});
-        args != nullptr && args->size() != 0)
-      errors.push_back(
-          "install.extraKernelArgs and install.grubUseUKICmdline can't be used together");
-  if (mode == "container") {
-    const auto on = [&](std::string_view key) {
-      const Value* value = machine.find({"features", "hostDNS", key});
-      return value != nullptr && value->as_bool() == true;
-    };
-    if (!on("enabled"))
-      errors.push_back(
-          "feature HostDNS should be enabled in container mode "
-          "(.machine.features.hostDNS.enabled)");
-    if (!on("forwardKubeDNSToHost"))
-      errors.push_back(
-          "feature HostDNS should forward kube-dns to host in container mode "
-          "(.machine.features.hostDNS.forwardKubeDNSToHost)");
-  }
-  const std::string crt = config.get({"machine", "ca", "crt"});
-  const std::string key = config.get({"machine", "ca", "key"});
-  const Value* accepted = machine.find("acceptedCAs");
-  if (!known) {
-    errors.push_back(fmt::format("unknown machine type \"{}\"", type));
-  } else {
-    if (crt.empty() && (accepted == nullptr || accepted->size() == 0))
-      errors.push_back(
-          "issuing CA or some accepted CAs are required (.machine.ca, machine.acceptedCAs)");
-    if (control_plane) {
-      if (crt.empty())
-        errors.push_back("issuing CA is required (.machine.ca)");
-      else if (key.empty())
-        errors.push_back("issuing CA key is required for controlplane nodes (.machine.ca.key)");
-    } else {
-      if (!key.empty())
-        errors.push_back(
-            "issuing Talos API CA key is not allowed on non-controlplane nodes (.machine.ca)");
-      if (!config.get({"cluster", "ca", "key"}).empty())
-        errors.push_back(
-            "issuing Kubernetes API CA key is not allowed on non-controlplane nodes "
-            "(.cluster.ca)");
-    }
-  }
-  check_interfaces(machine.find({"network", "interfaces"}), control_plane, errors);
-  check_label("labels", machine.find("nodeLabels"), errors);
-  check_label("annotations", machine.find("nodeAnnotations"), errors);
-  check_taints(machine.find("nodeTaints"), errors);
-  if (const Value* roles = machine.find({"features", "kubernetesTalosAPIAccess", "allowedRoles"}))
-    for (const Value& role : roles->items()) {
-      static const std::set<std::string> valid{"os:admin", "os:operator", "os:reader",
-                                               "os:etcd:backup", "os:impersonator"};
-      if (!valid.contains(role.text()))
-        errors.push_back(fmt::format(
-            "invalid role \"{}\" in allowed roles for Kubernetes Talos API Access", role.text()));
-    }
-  if (const Value* persist = main.find("persist");
-      persist != nullptr && persist->as_bool() == false)
-    errors.push_back(".persist should be enabled");
-  if (const auto misfit = kubernetes_misfit(
-          text_at(machine, "kubelet").empty() ? config.get({"machine", "kubelet", "image"}) : "",
-          release))
-    errors.push_back("kubelet image is not valid: " + *misfit);
-  constexpr std::pair<const char*, const char*> parts[] = {
-      {"apiServer", "kube-apiserver"},
-      {"controllerManager", "kube-controller-manager"},
-      {"scheduler", "kube-scheduler"}};
-  for (const auto& [section, name] : parts)
-    if (const auto misfit = kubernetes_misfit(config.get({"cluster", section, "image"}), release))
-      errors.push_back(fmt::format("{} image is not valid: {}", name, *misfit));
-}
-
-std::vector<std::string> check_document(const MachineConfig::Document& document) {
-  std::vector<std::string> errors;
-  const Value& value = document.value;
-  if (document.kind == "ExtensionServiceConfig") {
-    const Value* files = value.find("configFiles");
-    const Value* environment = value.find("environment");
-    if (document.name.empty()) errors.push_back("name is required");
-    if ((files == nullptr || files->size() == 0) &&
-        (environment == nullptr || environment->size() == 0))
-      errors.push_back(fmt::format("no config files found for extension \"{}\"", document.name));
-    if (files != nullptr)
-      for (const Value& file : files->items())
-        if (text_at(file, "mountPath").empty())
-          errors.push_back(
-              fmt::format("extension mount path is required for extension \"{}\"", document.name));
-  } else if (document.kind == "NetworkRuleConfig") {
-    const Value* ports = value.find({"portSelector", "ports"});
-    if (document.name.empty()) errors.push_back("name is required");
-    if (ports == nullptr || ports->size() == 0) errors.push_back("portSelector.ports is required");
-  } else if (document.kind == "VolumeConfig") {
-    if (document.name != "STATE" && document.name != "EPHEMERAL" && document.name != "IMAGECACHE")
-      errors.push_back("only [\"STATE\" \"EPHEMERAL\" \"IMAGECACHE\"] volumes are supported");
-  } else if (document.kind == "UserVolumeConfig") {
-    std::vector<std::string> lines;
-    if (document.name.empty() || document.name.size() > 34)
-      lines.push_back("name must be between 1 and 34 characters long");
-    else if (std::any_of(document.name.begin(), document.name.end(), [](char c) {
-               return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-';
-             }))
-      lines.push_back(
-          "name can only contain lowercase and uppercase ASCII letters, digits, and hyphens");
-    const Value* type = value.find("volumeType");
-    if (type == nullptr || type->text() != "directory") {
-      if (value.find({"provisioning", "diskSelector", "match"}) == nullptr)
-        lines.push_back("disk selector is required");
-      if ((type == nullptr || type->text() != "disk") &&
-          value.find({"provisioning", "minSize"}) == nullptr &&
-          value.find({"provisioning", "maxSize"}) == nullptr)
-        lines.push_back("min size or max size is required");
-    }
-    if (!lines.empty()) errors.push_back(join(lines, "\n"));
-  } else if (document.kind == "HostnameConfig") {
-    const std::string automatic = text_at(value, "auto");
-    const std::string hostname = text_at(value, "hostname");
-    if (!hostname.empty() && !automatic.empty() && automatic != "off")
-      errors.push_back("'auto' and 'hostname' cannot be set at the same time");
-    if (hostname.empty() && (automatic.empty() || automatic == "off"))
-      errors.push_back("either 'auto' or 'hostname' must be set");
-  } else if (document.kind == "LinkConfig" && document.name.empty()) {
-    errors.push_back("name must be specified");
-  } else if (document.kind == "Layer2VIPConfig" && !IpAddress::parse(document.name)) {
-    errors.push_back(
-        fmt::format("name must be a valid IP address: ParseAddr(\"{}\"): unable to "
-                    "parse IP",
-                    document.name));
-  }
-  return errors;
 }
 
 }  // namespace
@@ -427,6 +107,86 @@ std::string errors_text(const std::vector<std::string>& errors) {
   for (const std::string& error : errors) out += "\t* " + error + "\n";
   return out + "\n";
 }
+
+namespace {
+
+/// What a value says to a decoder that cannot use it, in the words of go-yaml and of Talos.
+std::string decode_error(const MachineConfig::Document& document, const std::string& go_type,
+                         const WrongScalar& wrong, const Version& release) {
+  const char* verb = release.minor() >= 13 ? "construct" : "unmarshal";
+  const std::string kind = document.kind == "v1alpha1" ? "" : document.kind;
+  std::string text =
+      decode_prefix(document, release) + fmt::format("error decoding {} to {}: ", kind, go_type);
+  // Up to 1.11 what Talos's own types complain about has no line.
+  if (!wrong.complaint.empty() && release.minor() < 12) return text + wrong.complaint;
+  text += fmt::format("yaml: {} errors:\n  line {}: ", verb, wrong.line);
+  if (!wrong.complaint.empty()) return text + wrong.complaint;
+  return text + fmt::format("cannot {} {} into {}", verb, wrong.found, wrong.wanted);
+}
+
+void check_shape(const MachineConfig::Document& document, const Value& root, const Shape& shape,
+                 const std::string& go_type, const Version& release) {
+  const auto minor = static_cast<unsigned>(release.minor());
+  if (const auto wrong = wrong_scalar(root, shape, minor))
+    throw ConfigError{decode_error(document, go_type, *wrong, release)};
+  const Value unknown = unknown_parts(root, shape, minor);
+  if (!unknown.is_null())
+    throw ConfigError{decode_prefix(document, release) + "unknown keys found during decoding:\n" +
+                      text::emit_yaml(unknown, {.indent = 4})};
+}
+
+MachineConfig::Document read_document(Value root, const Version& release) {
+  MachineConfig::Document document;
+  document.line = root.entries().empty() ? 1 : root.entries().front().key_place.line;
+  document.kind = text_at(root, "kind");
+  document.api = text_at(root, "apiVersion");
+  document.name = text_at(root, "name");
+  if (document.kind.empty()) {
+    document.kind = "v1alpha1";
+    const Shape& shape = v1alpha1_shape();
+    const bool any =
+        std::any_of(root.entries().begin(), root.entries().end(), [&](const text::Entry& entry) {
+          return shape.find(entry.key) != nullptr && entry.key != "version";
+        });
+    if (!any && root.find("apiVersion") == nullptr)
+      throw ConfigError{decode_prefix(document, release) + "missing kind"};
+    check_shape(document, root, shape, "*v1alpha1.Config", release);
+    // Talos writes this one even if nobody said it.
+    if (Value* install = root.find({"machine", "install"});
+        install != nullptr && install->is_map() && install->find("wipe") == nullptr)
+      install->set("wipe", Value::null());
+    document.value = ordered(root, shape);
+    document.name.clear();
+    return document;
+  }
+  const auto known = kinds().find(document.kind);
+  if (document.api.empty() && names_documents(release))
+    throw ConfigError{decode_prefix(document, release) + "missing apiVersion"};
+  if (document.api != "v1alpha1" || known == kinds().end() || known->second > release.minor())
+    throw ConfigError{decode_prefix(document, release) +
+                      fmt::format("\"{}\" \"{}\": not registered", document.kind, document.api)};
+  if (const DocumentShape* shape = find_document_shape(document.kind))
+    check_shape(document, root, shape->shape, shape->go_type, release);
+  document.value = std::move(root);
+  return document;
+}
+
+/// Two documents that describe the same link.
+void check_links(const std::vector<MachineConfig::Document>& documents) {
+  static const std::set<std::string> kinds{"LinkConfig",   "DummyLinkConfig", "BondConfig",
+                                           "BridgeConfig", "VLANConfig",      "WireguardConfig",
+                                           "VRFConfig"};
+  std::map<std::string, std::string> seen;
+  for (const MachineConfig::Document& document : documents) {
+    if (!kinds.contains(document.kind)) continue;
+    const auto [found, fresh] = seen.emplace(document.name, document.kind);
+    if (!fresh)
+      throw ConfigError{fmt::format("conflicting documents: {}/{} and {}/{}", found->second,
+                                    document.name, document.kind, document.name)};
+  }
+}
+
+}  // namespace
 
 MachineConfig MachineConfig::parse(std::string text, const Version& release) {
   MachineConfig config;
@@ -443,63 +203,12 @@ MachineConfig MachineConfig::parse(std::string text, const Version& release) {
   config.text_ = std::move(text);
   std::set<std::string> seen;
   for (Value& root : roots) {
-    if (root.is_null()) continue;
+    if (root.is_null() && (names_documents(release) || trim(plain).empty())) continue;
     if (!root.is_map())
       throw ConfigError{names_documents(release)
                             ? fmt::format("expected a YAML document at line {}", root.place().line)
                             : "recovered: expected a mapping node"};
-    Document document;
-    document.line = root.entries().empty() ? 1 : root.entries().front().key_place.line;
-    document.kind = text_at(root, "kind");
-    document.api = text_at(root, "apiVersion");
-    if (document.kind.empty()) {
-      document.kind = "v1alpha1";
-    } else {
-      document.name = text_at(root, "name");
-      const auto known = kinds().find(document.kind);
-      if (document.api.empty() && names_documents(release))
-        throw ConfigError{decode_prefix(document, release) + "missing apiVersion"};
-      if (document.api != "v1alpha1" || known == kinds().end() || known->second > release.minor())
-        throw ConfigError{
-            decode_prefix(document, release) +
-            fmt::format("\"{}\" \"{}\": not registered", document.kind, document.api)};
-    }
-    if (document.kind == "v1alpha1") {
-      Shape shape = v1alpha1_shape();
-      const bool any =
-          std::any_of(root.entries().begin(), root.entries().end(), [&](const text::Entry& entry) {
-            return shape.find(entry.key) != nullptr && entry.key != "version";
-          });
-      if (!any && root.find("apiVersion") == nullptr)
-        throw ConfigError{decode_prefix(document, release) + "missing kind"};
-      if (const auto wrong = wrong_scalar(root, shape)) {
-        const bool construct = release.minor() >= 13;
-        throw ConfigError{
-            decode_prefix(document, release) + "error decoding  to *v1alpha1.Config: " +
-            (wrong->base64 ? fmt::format("illegal base64 data at input byte {}", wrong->position)
-                           : fmt::format("yaml: {} errors:\n  line {}: cannot {} {} into {}",
-                                         construct ? "construct" : "unmarshal", wrong->line,
-                                         construct ? "construct" : "unmarshal", wrong->found,
-                                         wrong->wanted))};
-      }
-      Value unknown = unknown_parts(root, shape);
-      if (release.minor() < 12) {
-        if (const Value* uki = root.find({"machine", "install", "grubUseUKICmdline"})) {
-          Value machine = Value::map();
-          machine.set("install", Value::map())
-              .set("grubUseUKICmdline", Value::scalar(uki->kind(), uki->text(), text::Style::Any));
-          if (unknown.is_null()) unknown = Value::map();
-          unknown.set("machine", std::move(machine));
-        }
-      }
-      if (!unknown.is_null())
-        throw ConfigError{decode_prefix(document, release) +
-                          "unknown keys found during decoding:\n" +
-                          text::emit_yaml(unknown, {.indent = 4})};
-      document.value = ordered(root, shape);
-    } else {
-      document.value = std::move(root);
-    }
+    Document document = read_document(std::move(root), release);
     const std::string id = document.kind == "v1alpha1" ? "/v1alpha1/"
                                                        : fmt::format("{}/{}/{}", document.api,
                                                                      document.kind, document.name);
@@ -509,6 +218,7 @@ MachineConfig MachineConfig::parse(std::string text, const Version& release) {
     config.documents_.push_back(std::move(document));
   }
   if (config.documents_.empty()) throw ConfigError{"config not found"};
+  check_links(config.documents_);
   return config;
 }
 
@@ -542,22 +252,13 @@ bool MachineConfig::is_control_plane() const {
 }
 
 std::optional<std::string> MachineConfig::validate(std::string_view mode, bool installed,
-                                                   const Version& release) const {
+                                                   const Version& release, Images images) const {
   std::vector<std::string> all;
   const bool nested = release.minor() >= 12;
-  if (const Value* root = main()) {
-    std::vector<std::string> errors;
-    const Value* machine = root->find("machine");
-    const Value* cluster = root->find("cluster");
-    if (machine == nullptr) {
-      errors.push_back("machine instructions are required");
-    } else {
-      if (cluster == nullptr)
-        errors.push_back("cluster instructions are required");
-      else
-        check_cluster(*this, *cluster, is_control_plane(), errors);
-      check_machine(*this, *root, *machine, mode, installed, release, errors);
-    }
+  if (main() != nullptr) {
+    std::vector<std::string> errors = check_main(*this, mode, installed, release);
+    if (images == Images::Check && main()->find("machine") != nullptr)
+      check_images(*this, release, errors);
     if (nested && !errors.empty())
       all.push_back("v1alpha1.Config: " + errors_text(errors));
     else
@@ -565,17 +266,14 @@ std::optional<std::string> MachineConfig::validate(std::string_view mode, bool i
   }
   for (const Document& document : documents_) {
     if (document.kind == "v1alpha1") continue;
-    for (const std::string& error : check_document(document))
-      all.push_back(nested ? fmt::format("{}{}{}: {}", document.kind,
-                                         document.name.empty() ? "" : "/", document.name, error)
-                           : error);
+    // A kind that has names shows even an empty one.
+    const bool named = !document.name.empty() || is_named_kind(document.kind);
+    for (const std::string& error : check_document(document, release))
+      all.push_back(
+          nested ? fmt::format("{}{}{}: {}", document.kind, named ? "/" : "", document.name, error)
+                 : error);
   }
-  if (all.empty() && find("HostnameConfig") != nullptr) {
-    if (get({"machine", "features", "stableHostname"}) == "true")
-      all.push_back("stable hostname is already set in v1alpha1 config");
-    else if (!get({"machine", "network", "hostname"}).empty())
-      all.push_back("static hostname is already set in v1alpha1 config");
-  }
+  if (all.empty()) all = check_conflicts(*this);
   if (all.empty()) return std::nullopt;
   return errors_text(all);
 }

@@ -41,8 +41,12 @@ class MachineConfig {
 
   /// What Talos finds wrong, as its one error text; nothing if all is well. `mode` is metal, cloud
   /// or container.
-  std::optional<std::string> validate(std::string_view mode, bool installed,
-                                      const Version& release) const;
+  enum class Images {
+    Check,
+    Any
+  };  // a node looks at the versions of its images, talosctl does not
+  std::optional<std::string> validate(std::string_view mode, bool installed, const Version& release,
+                                      Images images = Images::Check) const;
 
   /// May it follow `before` without a reboot (up to 1.13)?
   bool can_follow(const MachineConfig& before) const;

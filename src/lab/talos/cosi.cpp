@@ -41,6 +41,10 @@ void fill(const Resource& resource, pb::Resource& out) {
   stamp(resource.created, *metadata.mutable_created());
   stamp(resource.updated, *metadata.mutable_updated());
   for (const auto& [key, value] : resource.labels) (*metadata.mutable_labels())[key] = value;
+  // From 1.12 on a configuration is one YAML string, and this tells talosctl so.
+  if (resource.type == "MachineConfigs.config.talos.dev" &&
+      (resource.yaml.starts_with('|') || resource.yaml.starts_with('"')))
+    (*metadata.mutable_annotations())["talos.dev/yaml-spec"] = "1";
   out.mutable_spec()->set_proto_spec(resource.proto);
   out.mutable_spec()->set_yaml_spec(resource.yaml);
 }
@@ -209,10 +213,11 @@ Routine<void> ResourceStore::serve(std::shared_ptr<Call> call, bool options_requ
 
 Routine<void> ResourceStore::watch(std::shared_ptr<Call> call, bool options_required) {
   const auto request = call->parse<pb::WatchRequest>();
-  // Without type and namespace the role matrix saw an empty answer end well: nothing to watch.
-  admit(*call, request.namespace_(), request.type());
+  // Without anything the role matrix saw an empty answer end well: nothing to watch.
+  if (request.namespace_().empty() && request.type().empty()) co_return;
   if (!request.has_options() && options_required)
     refuse(Code::Internal, "runtime error: invalid memory address or nil pointer dereference");
+  admit(*call, request.namespace_(), request.type());
   struct Watcher {
     std::size_t& count;
     explicit Watcher(std::size_t& all_watchers) : count(++all_watchers) {}

@@ -157,8 +157,10 @@ void TalosNode::stop_all() {
   release_addresses();
   for (const auto& weak : calls_)
     if (const auto call = weak.lock()) {
+      // A client of a machine that ends sees its connection close. The listener does that a moment
+      // later; a call that is let go before would only reset its own stream.
+      world_.after(std::chrono::milliseconds{20}, [call] { call->reply->cut(); });
       call->interrupt.raise("the machine stopped");
-      call->reply->cut();
     }
   calls_.clear();
   if (disk_.etcd) disk_.etcd->set_started(disk_.etcd_member, false);
@@ -327,6 +329,10 @@ Routine<void> TalosNode::run(Stop stop) {
   if (!config_ && machine_.cloud_init.there && platform() == "nocloud" &&
       !machine_.cloud_init.user_data.empty() &&
       !machine_.cloud_init.user_data.starts_with("#cloud-config")) {
+    if (const auto include = nocloud_include(machine_.cloud_init.user_data))
+      network_.problems.push_back(
+          include->error.empty() ? fmt::format("failed to fetch {}: nobody answers", include->url)
+                                 : include->error);
     try {
       MachineConfig given = MachineConfig::parse(machine_.cloud_init.user_data, release_);
       if (given.complete()) {
@@ -488,7 +494,10 @@ Routine<void> TalosNode::boot_services(Stop stop) {
                       timing_.service, new_stop())));
   set_service("apid", "Starting", "Starting service");
   set_service("apid", "Waiting",
-              "Waiting for service \"containerd\" to be \"up\", api certificates");
+              release_.minor() >= 13
+                  ? "Waiting for service \"containerd\" to be \"up\", api certificates, config to "
+                    "be ready"
+                  : "Waiting for service \"containerd\" to be \"up\", api certificates");
   if (control_plane) world_.spawn(contained(run_etcd(new_stop())));
   world_.spawn(contained(run_kubelet(new_stop())));
   world_.spawn(contained(start_service(
@@ -576,10 +585,12 @@ Routine<void> TalosNode::run_kubelet(Stop stop) {
   // The node object appears once an API server of the cluster answers.
   while (true) {
     const std::shared_ptr<EtcdCluster> cluster = find_cluster();
-    const bool api = cluster && cluster->has_quorum();
+    const bool api = machine_.api_server && cluster && cluster->has_quorum();
     if (api && !node_registered_) {
       co_await world_.sleep(timing_.static_pods, stop.get());
       node_registered_ = true;
+      // What the API server writes for it; a snapshot then has something in it.
+      cluster->put("/registry/minions/" + hostname_, fmt::format("k8s node {}", hostname_));
       pods_up_ = true;
       publish();
       co_await world_.sleep(timing_.node_ready, stop.get());
@@ -628,10 +639,23 @@ Routine<void> TalosNode::go_down(Stage stage, std::string sequence, bool again,
   stage_ = stage;
   resign();
   sequence_event(sequence, 1, actor);
-  phase_event("cleanup", 0);
   publish();
-  co_await world_.sleep(timing_.shutdown, stop.get());
-  if (stage == Stage::Upgrading) co_await world_.sleep(timing_.upgrade, stop.get());
+  // talosctl follows these: a reset and a shutdown are over for it when all services stop.
+  const bool gentle = stage == Stage::Upgrading || stage == Stage::ShuttingDown;
+  if (gentle && config_) walk("drain", "cordonAndDrainNode", actor);
+  walk("cleanup", "stopAllPods", actor);
+  walk("dbus", "stopDBus", actor);
+  if (stage == Stage::Resetting) walk("preReset", "sendResetSignal", actor);
+  walk("stopServices", "stopServicesEphemeral", actor);
+  walk("volumeFinalize", "teardownVolumeLifecycle", actor);
+  co_await world_.sleep(timing_.shutdown / 2, stop.get());
+  if (stage == Stage::Upgrading) {
+    phase_event("upgrade", 0, actor);
+    co_await world_.sleep(timing_.upgrade, stop.get());
+    phase_event("upgrade", 1, actor);
+  }
+  walk("stopEverything", "stopAllServices", actor);
+  co_await world_.sleep(timing_.shutdown / 2, stop.get());
   if (between) between();
   // Out of this boot's routines: the next boot must not end with them.
   world_.after(std::chrono::milliseconds{1}, [this, again] {

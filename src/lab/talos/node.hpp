@@ -89,6 +89,8 @@ struct Machine {
   std::string uuid, manufacturer, product, serial;
   std::string hostname;      // of the platform "container"
   bool kubernetes = true;    // images can be pulled and pods run
+  bool api_server = true;    // without, kubelets run and nobody registers them
+  std::string instance_type{};  // as the platform names it
   bool agent_device = true;  // the port that qemu-guest-agent waits for
   bool halts = false;        // an ISO that found Talos installed
   bool no_way_back = false;  // nobody routes its answers
@@ -236,8 +238,10 @@ class TalosNode {
                               Duration time, Stop stop);
   void add_event(std::string type, std::string data, std::string actor = "");
   void sequence_event(const std::string& sequence, int action, const std::string& actor = "");
-  void phase_event(const std::string& phase, int action);
-  void task_event(const std::string& task, int action);
+  void phase_event(const std::string& phase, int action, const std::string& actor = "");
+  void task_event(const std::string& task, int action, const std::string& actor = "");
+  /// A phase of one task, as the sequences that end a boot are made of them.
+  void walk(const std::string& phase, const std::string& task, const std::string& actor);
   std::string next_xid();
 
   // node_etcd.cpp
@@ -263,6 +267,11 @@ class TalosNode {
   void publish_definitions();
   void publish_config();
   void publish_members();
+  // resources_cluster.cpp
+  void publish_identity();
+  void publish_etcd_config();
+  void publish_affiliate(const TalosNode& node);
+  void publish_kubernetes_node();
   void publish_status();
 
   // api.cpp: the way of a call to its handler
@@ -312,6 +321,11 @@ class TalosNode {
   Routine<void> image_service_pull(std::shared_ptr<Call> call);
   Routine<void> image_service_list(std::shared_ptr<Call> call);
   Routine<void> empty_answer(std::shared_ptr<Call> call);
+  Routine<void> health_check(std::shared_ptr<Call> call);  // health.cpp
+  std::string service_trouble(const std::vector<std::string>& addresses,
+                              const std::string& id) const;
+  void answer_time(Call& call) const;
+  void answer_memory(Call& call) const;
   Routine<void> bootstrap(std::shared_ptr<Call> call);
   Routine<void> etcd_members(std::shared_ptr<Call> call);
   Routine<void> etcd_status(std::shared_ptr<Call> call);

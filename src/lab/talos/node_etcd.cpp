@@ -115,6 +115,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
   set_service("etcd", "Running",
               fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
   if (joined) {
+    set_health("etcd", false, "etcdserver: rpc not supported for learner");
     co_await world_.sleep(timing_.etcd_join, stop.get());
     while (!disk_.etcd->promote(disk_.etcd_member))
       co_await world_.sleep(std::chrono::seconds{3}, stop.get());

@@ -301,6 +301,27 @@ PlatformNetwork nocloud_network(const NoCloudDrive& drive, const std::vector<Lin
   return result;
 }
 
+std::optional<Include> nocloud_include(const std::string& user_data) {
+  const std::vector<std::string> lines = split(user_data, '\n');
+  if (lines.empty() || trim(lines.front()) != "#include") return std::nullopt;
+  Include out;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::string line(trim(lines[i]));
+    if (line.empty()) continue;
+    if (!out.url.empty()) {
+      // A comment counts as a URL.
+      out.error =
+          fmt::format("multiple #include URLs found in nocloud configuration: \"{}\" and \"{}\"",
+                      out.url, line);
+      return out;
+    }
+    out.url = line;
+  }
+  const auto scheme = out.url.find(':');
+  if (scheme == 0) out.error = fmt::format("parse \"{}\": missing protocol scheme", out.url);
+  return out;
+}
+
 PlatformNetwork meta_network(const std::string& yaml) {
   PlatformNetwork result;
   result.value = empty_network();

@@ -40,6 +40,12 @@ struct PlatformNetwork {
 };
 
 PlatformNetwork nocloud_network(const NoCloudDrive& drive, const std::vector<Link>& links);
+/// User data that only says where the configuration is (`#include`, then one URL).
+struct Include {
+  std::string url;
+  std::string error;  // Talos's words
+};
+std::optional<Include> nocloud_include(const std::string& user_data);
 PlatformNetwork meta_network(const std::string& yaml);
 
 struct Address {

@@ -188,6 +188,16 @@ Value Descriptors::decode(const std::string& type, std::string_view message) con
   return out;
 }
 
+namespace {
+
+/// 32 random bytes in a text: what discovery knows a machine by.
+bool is_node_id(std::string_view text) {
+  return text.size() >= 42 && text.size() <= 44 &&
+         text.find_first_of("./ ") == std::string_view::npos;
+}
+
+}  // namespace
+
 Value comparable(const Value& json, std::string_view key) {
   if (json.is_map()) {
     Value out = Value::map();
@@ -234,7 +244,7 @@ Value comparable(const Value& json, std::string_view key) {
   const std::string& text = json.text();
   if (key == "version" && text.size() < 6 && parse_int(text)) return Value::string("<counted>");
   if (key == "id" &&
-      (is_long_number(text) ||
+      (is_long_number(text) || is_node_id(text) ||
        (text.size() == 20 &&
         text.find_first_not_of("0123456789abcdefghijklmnopqrstuv") == std::string::npos)))
     return Value::string("<id>");

@@ -42,6 +42,29 @@ std::string yaml_list(const std::string& key, const std::vector<std::string>& it
   return out;
 }
 
+/// Names that Talos gives to a kind beside those that are made of its own.
+std::vector<std::string> given_names(std::string_view type) {
+  constexpr std::pair<std::string_view, std::string_view> all[] = {
+      {"MetaKeys.", "meta"},
+      {"ExtensionStatuses.", "extensions"},
+      {"KernelParamStatuses.", "sysctls kernelparameters kernelparams"},
+      {"StaticPodStatuses.", "podstatus"},
+      {"NetworkStatuses.", "netstatus netstatuses"},
+      {"LinkStatuses.", "link links"},
+      {"ProbeStatuses.", "probe probes"},
+      {"TimeServerStatuses.", "timeserver timeservers"},
+      {"AddressStatuses.", "address addresses"},
+      {"ResolverStatuses.", "resolvers"},
+      {"HostnameStatuses.", "hostname"},
+      {"RouteStatuses.", "route routes"},
+      {"Services.", "svc"},
+      {"SystemInformations.", "systeminformation"},
+  };
+  for (const auto& [prefix, names] : all)
+    if (type.starts_with(prefix)) return split(names, ' ');
+  return {};
+}
+
 const char* boolean(bool value) {
   return value ? "true" : "false";
 }
@@ -74,6 +97,8 @@ void TalosNode::publish_definitions() {
         if (c >= 'A' && c <= 'Z') initials.push_back(static_cast<char>(c - 'A' + 'a'));
       if (initials.size() > 1) aliases.push_back(initials);
     }
+    for (const std::string& name : given_names(kind.type))
+      if (std::find(aliases.begin(), aliases.end(), name) == aliases.end()) aliases.push_back(name);
     for (const std::string& alias : aliases) {
       definition.add_aliases(alias);
       definition.add_all_aliases(alias);
@@ -115,13 +140,20 @@ void TalosNode::publish_network() {
     status.set_link_state(true);
     status.set_driver(container ? "veth" : "virtio_net");
     status.set_kind(container ? "veth" : "");
-    store_.set(space, "LinkStatuses.net.talos.dev", link.name, "network.LinkStatusController",
-               status.SerializeAsString(),
-               fmt::format("index: {}\ntype: ether\nhardwareAddr: {}\npermanentAddr: {}\n"
-                           "broadcastAddr: ff:ff:ff:ff:ff:ff\nmtu: 1500\noperationalState: "
-                           "up\nkind: \"{}\"\nslaveKind: \"\"\ndriver: {}\nlinkState: true\n",
-                           index, to_lower_string(mac), container ? "\"\"" : to_lower_string(mac),
-                           container ? "veth" : "", container ? "veth" : "virtio_net"));
+    store_.set(
+        space, "LinkStatuses.net.talos.dev", link.name, "network.LinkStatusController",
+        status.SerializeAsString(),
+        fmt::format("index: {}\ntype: ether\nlinkIndex: {}\nflags: "
+                    "UP,BROADCAST,RUNNING,MULTICAST,LOWER_UP\nhardwareAddr: {}\npermanentAddr: "
+                    "{}\nbroadcastAddr: ff:ff:ff:ff:ff:ff\nmtu: 1500\nqueueDisc: "
+                    "{}\noperationalState: up\nkind: {}\nslaveKind: \"\"\ndriver: "
+                    "{}\ndriverVersion: {}\nlinkState: true\nspeedMbit: {}\nport: {}\nduplex: "
+                    "{}\n",
+                    index, container ? index + 1 : 0, to_lower_string(mac),
+                    container ? "\"\"" : to_lower_string(mac), container ? "noqueue" : "pfifo_fast",
+                    container ? "veth" : "\"\"", container ? "veth" : "virtio_net",
+                    container ? "\"1.0\"" : "1.0.0", container ? 10000 : 4294967295u,
+                    container ? "TwistedPair" : "Other", container ? "Full" : "Unknown"));
   }
   if (!network_ready_) return;
   std::vector<std::string> all;
@@ -257,6 +289,7 @@ void TalosNode::publish_members() {
         node->config_->get({"cluster", "id"}) != config_->get({"cluster", "id"}) ||
         node->config_->get({"cluster", "secret"}) != config_->get({"cluster", "secret"}))
       continue;
+    publish_affiliate(*node);
     spec::cluster::MemberSpec member;
     member.set_node_id(node->disk_.node_id);
     std::vector<std::string> addresses;
@@ -406,9 +439,14 @@ void TalosNode::publish_all() {
     spec::runtime::PlatformMetadataSpec metadata;
     metadata.set_platform(platform());
     metadata.set_hostname(hostname_);
+    std::string bytes = metadata.SerializeAsString();
+    if (!machine_.instance_type.empty()) put_bytes(bytes, 5, machine_.instance_type);
     store_.set("runtime", "PlatformMetadatas.talos.dev", "platformmetadata",
-               "network.PlatformConfigController", metadata.SerializeAsString(),
-               fmt::format("platform: {}\nhostname: {}\n", platform(), yaml_string(hostname_)));
+               "network.PlatformConfigController", bytes,
+               fmt::format("platform: {}\nhostname: {}\n{}", platform(), yaml_string(hostname_),
+                           machine_.instance_type.empty()
+                               ? ""
+                               : fmt::format("instanceType: {}\n", machine_.instance_type)));
   }
   if (!machine_.uuid.empty()) {
     spec::hardware::SystemInformationSpec system;
@@ -490,15 +528,9 @@ void TalosNode::publish_all() {
                identity, fmt::format("nodeId: {}\n", disk_.node_id));
     publish_members();
   }
-  if (node_registered_) {
-    spec::k8s::NodeStatusSpec node;
-    node.set_nodename(hostname_);
-    node.set_node_ready(node_ready_);
-    store_.set("k8s", "NodeStatuses.kubernetes.talos.dev", hostname_, "k8s.NodeStatusController",
-               node.SerializeAsString(),
-               fmt::format("nodename: {}\nnodeReady: {}\nunschedulable: false\n",
-                           yaml_string(hostname_), boolean(node_ready_)));
-  }
+  publish_identity();
+  publish_etcd_config();
+  publish_kubernetes_node();
   if (disk_.etcd && etcd_runs()) {
     const std::string id = fmt::format("{:016x}", disk_.etcd_member);
     spec::etcd::MemberSpec member;

@@ -125,18 +125,25 @@ void TalosNode::sequence_event(const std::string& sequence, int action, const st
   add_event("SequenceEvent", event.SerializeAsString(), actor);
 }
 
-void TalosNode::phase_event(const std::string& phase, int action) {
+void TalosNode::phase_event(const std::string& phase, int action, const std::string& actor) {
   pb::PhaseEvent event;
   event.set_phase(phase);
   event.set_action(static_cast<pb::PhaseEvent::Action>(action));
-  add_event("PhaseEvent", event.SerializeAsString());
+  add_event("PhaseEvent", event.SerializeAsString(), actor);
 }
 
-void TalosNode::task_event(const std::string& task, int action) {
+void TalosNode::walk(const std::string& phase, const std::string& task, const std::string& actor) {
+  phase_event(phase, 0, actor);
+  task_event(task, 0, actor);
+  task_event(task, 1, actor);
+  phase_event(phase, 1, actor);
+}
+
+void TalosNode::task_event(const std::string& task, int action, const std::string& actor) {
   pb::TaskEvent event;
   event.set_task(task);
   event.set_action(static_cast<pb::TaskEvent::Action>(action));
-  add_event("TaskEvent", event.SerializeAsString());
+  add_event("TaskEvent", event.SerializeAsString(), actor);
 }
 
 Routine<void> TalosNode::service_list(std::shared_ptr<Call> call) {
