@@ -35,6 +35,9 @@ constexpr const char* differs = "differs: ";
 // then would block Talos 1.11 for good.
 constexpr Duration settling = 20s;
 
+// A node that boots is silent for some seconds; nobody asks after its VM before.
+constexpr Duration silence = 20s;
+
 Effect effect_of(talos::ConfigEffect effect) {
   switch (effect) {
     case talos::ConfigEffect::None:
@@ -173,6 +176,7 @@ class MachineKind final : public Thing {
     if (where.address.empty()) return NotYet{where.told, 5s};
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop);
+    if (sight.door == talos::Door::Closed) keep_running(world);
     if (receipt.token == until_answer) {
       if (sight.door != talos::Door::Closed) return Ready{};
       return NotYet{talos::until_maintenance(sight).waiting_for, 1s};
@@ -340,6 +344,23 @@ class MachineKind final : public Thing {
     const std::string before = boot_id(client);
     client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
     return {std::string(until_reboot) + before, "apply and reboot"};
+  }
+
+  /// A node that is silent for long may be off: its host was lost and came back after the VM was
+  /// looked at, or while we wait. The VM proved to be ours in this run; it is only started again.
+  void keep_running(World& world) const {
+    const auto vm = wish_.existing ? std::nullopt : world.known(vm_address(wish_.node));
+    const auto vmid = parse_uint(fact(vm, "vmid"));
+    const std::string name = address() + " to be on";
+    if (!vmid || world.survey.waiting_since(name) < silence) return;
+    world.survey.wait_anew(name);
+    try {
+      const auto id = static_cast<proxmox::Vmid>(*vmid);
+      const auto status = world.proxmox().find_status(fact(vm, "host"), id);
+      if (status && status->status == "stopped") world.proxmox().start_vm(fact(vm, "host"), id);
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;  // what it says is said by who waits
+    }
   }
 
   Progress probe_applied(World& world, const talos::Sight& sight) const {

@@ -114,7 +114,9 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
   disk_.etcd->set_started(disk_.etcd_member, true);
   set_service("etcd", "Running",
               fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
-  if (joined) {
+  // One that lost its power while it was a learner is one still.
+  const EtcdCluster::Member* self = disk_.etcd->find(disk_.etcd_member);
+  if (joined || (self != nullptr && self->learner)) {
     set_health("etcd", false, "etcdserver: rpc not supported for learner");
     co_await world_.sleep(timing_.etcd_join, stop.get());
     while (!disk_.etcd->promote(disk_.etcd_member))
