@@ -1,0 +1,90 @@
+// What a cluster costs its hosts in requests: a plan that finds nothing to do, and making one VM.
+// Counts only, so one run says it all.
+//   requests [NODES…]      by default 5 50 500
+
+#include "scenarios/engine_rig.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace rocca;
+
+/// Everything that is asked, by whom it is asked of.
+class Split final : public net::Transport {
+ public:
+  explicit Split(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    ++(request.url.find(":8006/") != std::string::npos    ? counts_.proxmox
+       : request.url.find(":50000/") != std::string::npos ? counts_.talos
+                                                          : counts_.others);
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  struct Counts {
+    std::size_t proxmox = 0, talos = 0, others = 0;
+  };
+  /// Since the last time.
+  Counts take() { return std::exchange(counts_, {}); }
+
+ private:
+  net::Transport& inner_;
+  Counts counts_;
+};
+
+std::string spec_of(unsigned workers, const std::vector<std::string>& hosts) {
+  return scenarios::static_spec(
+      fmt::format("  machine: {{ memory: 4GiB, cores: 2 }}\n  pools:\n"
+                  "    cp: {{ role: controlplane, count: 3, addresses: 10.0.1.11-10.0.1.15 }}\n"
+                  "    worker: {{ count: {}, addresses: 10.0.4.1-10.0.7.250 }}\n",
+                  workers),
+      "[" + join(hosts, ", ") + "]");
+}
+
+bool measure(unsigned nodes) {
+  lab::Home::Options options;
+  options.hosts = lab::parse_hosts(std::to_string(std::clamp(nodes / 25, 1u, 20u)));
+  scenarios::ClusterRig rig{options};
+  Split split{rig.wire};
+  rig.transport = &split;
+  rig.write_spec(spec_of(nodes - 3, options.hosts));
+  const engine::Report up = rig.up();
+  if (!up.ok()) {
+    fmt::print("up failed: {}\n", scenarios::problems(up).substr(0, 500));
+    return false;
+  }
+  const Split::Counts whole = split.take();
+  const auto left = scenarios::differences(rig.plan());
+  const Split::Counts plan = split.take();
+  rig.write_spec(spec_of(nodes - 2, options.hosts));
+  const bool more = rig.up().ok();
+  const Split::Counts one = split.take();
+  const bool again = rig.up().ok();
+  const Split::Counts nothing = split.take();
+  fmt::print(
+      "{:>4} nodes on {:>2} hosts: no-change plan {} requests to Proxmox ({:.2f} per VM) and {} to "
+      "Talos, {} differences; up {:.1f} per VM; one VM more: {} beyond an up that does nothing\n",
+      nodes, options.hosts.size(), plan.proxmox,
+      static_cast<double>(plan.proxmox) / static_cast<double>(nodes), plan.talos, left.size(),
+      static_cast<double>(whole.proxmox) / static_cast<double>(nodes),
+      static_cast<long>(one.proxmox) - static_cast<long>(nothing.proxmox));
+  return more && again && left.empty();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<unsigned> sizes;
+  for (int i = 1; i < argc; ++i)
+    if (const auto number = rocca::parse_uint(argv[i]); number && *number >= 4)
+      sizes.push_back(static_cast<unsigned>(*number));
+  if (sizes.empty()) sizes = {5, 50, 500};
+  bool well = true;
+  for (const unsigned nodes : sizes) well = measure(nodes) && well;
+  return well ? 0 : 1;
+}

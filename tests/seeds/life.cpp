@@ -1,0 +1,388 @@
+#include "seeds/life.hpp"
+
+#include "scenarios/engine_rig.hpp"
+#include "seeds/promises.hpp"
+#include "seeds/weather.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <stop_token>
+
+namespace rocca::seeds {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration longest_run = 3h;  // of simulated time; every wait is bounded
+constexpr std::uint64_t bundles = 3;
+
+const secrets::Bundle& bundle(std::uint64_t number) {
+  static const std::array<secrets::Bundle, bundles> all = {
+      scenarios::make_bundle(1), scenarios::make_bundle(2), scenarios::make_bundle(3)};
+  return all[number];
+}
+
+class Life {
+ public:
+  Life(std::uint64_t seed, bool loud)
+      : dice_(SeededEntropy{seed}.fork("life")),
+        shape_(draw_shape(dice_)),
+        rig_(home_of(seed, shape_)),
+        weather_(rig_, Dice{SeededEntropy{seed}.fork("weather")}),
+        watch_(rig_),
+        promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
+        loud_(loud) {
+    rig_.loud = loud;
+  }
+
+  Outcome run() {
+    const Instant begun = rig_.home.world.now();
+    try {
+      rig_.transport = &watch_;
+      some_foreigners();
+      want(shape_.planes, shape_.workers);
+      raise();
+      const unsigned chapters = dice_.between(0, 3);
+      for (unsigned i = 0; i < chapters; ++i) {
+        chapter();
+        raise();
+      }
+      raze();
+      if (dice_.one_in(5)) rebirth();
+    } catch (const Broken& broken) {
+      outcome_.broken = fmt::format("{}: {}", doing_, broken.text);
+    } catch (const Error& error) {
+      outcome_.broken = fmt::format("{}: {}", doing_, error.render());
+    } catch (const std::exception& error) {
+      outcome_.broken = fmt::format("{}: {}", doing_, error.what());
+    }
+    outcome_.strikes = weather_.strikes();
+    outcome_.exchanges = rig_.wire.exchanges();
+    outcome_.trace = rig_.home.world.trace().hash();
+    outcome_.simulated_seconds =
+        std::chrono::duration<double>(rig_.home.world.now() - begun).count();
+    return outcome_;
+  }
+
+ private:
+  struct Shape {
+    unsigned hosts = 1, planes = 1, workers = 0;
+    bool new_release = true;
+    std::uint64_t bundle = 0;
+  };
+
+  static Shape draw_shape(Dice& dice) {
+    Shape shape;
+    shape.hosts = dice.one_in(2) ? 1 : dice.between(2, 3);
+    shape.planes = dice.one_in(4) ? 3 : 1;
+    shape.workers = dice.between(0, 2);
+    shape.new_release = !dice.one_in(2);
+    shape.bundle = dice.below(bundles);
+    return shape;
+  }
+
+  static lab::Home::Options home_of(std::uint64_t seed, const Shape& shape) {
+    lab::Home::Options options;
+    options.seed = seed;
+    options.release = shape.new_release ? lab::pve::Release::v9() : lab::pve::Release::v8_4();
+    options.hosts = lab::parse_hosts(std::to_string(shape.hosts));
+    return options;
+  }
+
+  void say(const std::string& what) {
+    doing_ = what;
+    if (loud_) fmt::print("== {}\n", what);
+  }
+
+  // ---- what the user wants
+
+  void want(unsigned planes, unsigned workers) {
+    shape_.planes = planes;
+    shape_.workers = workers;
+    for (unsigned i = 1; i <= planes; ++i) promises_.nodes.insert(fmt::format("cp-{}", i));
+    for (unsigned i = 1; i <= workers; ++i) promises_.nodes.insert(fmt::format("worker-{}", i));
+    std::string hosts;
+    for (unsigned i = 1; i <= shape_.hosts; ++i)
+      hosts += fmt::format("{}pve{}", i == 1 ? "[" : ", ", i);
+    rig_.write_spec(scenarios::static_spec(scenarios::pools(planes, workers), hosts + "]",
+                                           "  timeouts: { boot: 4m, bootstrap: 5m }\n"));
+  }
+
+  resources::RunOptions allowed() const {
+    resources::RunOptions options;
+    options.policy.allowed.insert(engine::Effect::PowerCycle);
+    if (loses_data_) options.policy.allowed.insert(engine::Effect::DataLoss);
+    return options;
+  }
+
+  // ---- runs
+
+  enum class Verb { Up, Down };
+
+  /// True: it ended well. What it says in bad weather is its own affair, but never a bug of ours.
+  bool attempt(Verb verb, std::string& words) {
+    ++outcome_.runs;
+    const Instant begun = rig_.home.world.now();
+    watch_.inner = &weather_.door();
+    watch_.watches = verb == Verb::Up;
+    bool well = false;
+    try {
+      const engine::Report report = verb == Verb::Up ? rig_.up(allowed()) : rig_.down();
+      well = report.ok();
+      words = scenarios::problems(report);
+      for (const auto& [address, step] : report.steps)
+        if (step.error && step.error->fault() == Fault::Bug)
+          throw Broken{address + ": " + step.error->render()};
+    } catch (const Error& error) {
+      words = error.render();
+      if (error.fault() == Fault::Bug) throw Broken{words};
+    }
+    if (loud_ && !well) fmt::print("{}\n", words);
+    promises_.check_text(words, "what was said");
+    for (const std::string& line : rig_.log) promises_.check_text(line, "an event");
+    rig_.log.clear();
+    if (!watch_.broken.empty()) throw Broken{watch_.broken};
+    promises_.check();
+    if (rig_.home.world.now() - begun > longest_run)
+      throw Broken{fmt::format("it took {} h", (rig_.home.world.now() - begun) / 1h)};
+    if (!well) ++outcome_.troubled;
+    return well;
+  }
+
+  /// Some runs in bad weather, and some that are interrupted or lose their disk.
+  void stormy(Verb verb) {
+    const unsigned storms = dice_.one_in(3) ? 0 : dice_.between(1, 2);
+    for (unsigned i = 0; i < storms; ++i) {
+      std::string words = weather_.worsen();
+      std::stop_source stop;
+      if (dice_.one_in(5)) {
+        const unsigned when = dice_.between(0, 120);
+        words += fmt::format("- after {} s somebody presses Ctrl-C\n", when);
+        rig_.home.world.after(std::chrono::seconds{when},
+                              [stop]() mutable { stop.request_stop(); });
+        rig_.stop = stop.get_token();
+      }
+      if (dice_.one_in(5)) {
+        const unsigned when = dice_.between(1, 40);
+        words += fmt::format("- the machine loses its power at write {}\n", when);
+        rig_.files.cut_in(when);
+      }
+      say(fmt::format("{} in bad weather:\n{}", name_of(verb), words));
+      std::string told;
+      const bool well = attempt(verb, told);
+      rig_.files.cut_in(0);
+      rig_.files.power_cut();
+      rig_.store.reset();
+      rig_.stop = {};
+      if (dice_.one_in(2)) rig_.home.world.run_for(std::chrono::seconds{dice_.between(0, 90)});
+      if (well) break;
+    }
+    weather_.clear();
+  }
+
+  /// Raises what is wanted: whatever happened before, one run without troubles is enough.
+  void raise() {
+    stormy(Verb::Up);
+    say("up");
+    std::string words;
+    bool well = attempt(Verb::Up, words);
+    if (!well && helped(words)) well = attempt(Verb::Up, words);
+    if (!well) throw Broken{"it did not converge:\n" + words};
+    loses_data_ = false;
+    promises_.check_up(rig_.plan(allowed()), shape_.planes + shape_.workers);
+  }
+
+  void raze() {
+    stormy(Verb::Down);
+    say("down");
+    std::string words;
+    bool well = attempt(Verb::Down, words);
+    if (!well && helped(words)) well = attempt(Verb::Down, words);
+    if (!well) throw Broken{"it did not end well:\n" + words};
+    promises_.check_down();
+    ++promises_.lives;
+  }
+
+  /// The same names, ids, addresses and UUIDs come back.
+  void rebirth() {
+    const auto before = spec::find_lock(rig_.files, "/clusters/blue");
+    raise();
+    const auto after = spec::find_lock(rig_.files, "/clusters/blue");
+    if (before && after)
+      for (const auto& [name, node] : before->nodes)
+        if (after->nodes.contains(name) && after->nodes.at(name).vmid != node.vmid)
+          throw Broken{name + " came back with another id"};
+    raze();
+  }
+
+  /// A host that dies while it makes a VM leaves a lock that only its administrator may take away.
+  /// He does as he was told.
+  bool helped(const std::string& words) {
+    if (words.find("qm unlock") == std::string::npos) return false;
+    bool did = false;
+    for (auto vm = rig_.home.dc.vms.begin(); vm != rig_.home.dc.vms.end();) {
+      const bool stuck = !promises_.is_foreign(vm->first) && vm->second.find("lock") != nullptr;
+      if (!stuck) {
+        ++vm;
+        continue;
+      }
+      for (auto& [id, storage] : rig_.home.dc.storages)
+        for (auto& [host, volumes] : storage.volumes)
+          std::erase_if(volumes, [&](const auto& one) { return one.second.vmid == vm->first; });
+      vm = rig_.home.dc.vms.erase(vm);
+      did = true;
+    }
+    return did;
+  }
+
+  // ---- what happens in between
+
+  void chapter() {
+    switch (dice_.below(9)) {
+      case 0:
+      case 1:
+        return somebody_changes();
+      case 2:
+        return somebody_stops(any_of_ours());
+      case 3:
+        return somebody_destroys();
+      case 4:
+        say("a worker more");
+        return want(shape_.planes, shape_.workers + 1);
+      case 5:
+        if (shape_.workers == 0) return somebody_changes();
+        say("a worker less");
+        loses_data_ = true;
+        return want(shape_.planes, shape_.workers - 1);
+      case 6:
+        if (shape_.planes == 3) return lose_memory();
+        say("three control planes instead of one");
+        return want(3, shape_.workers);
+      case 7:
+        return lose_memory();
+      default:
+        return intruder();
+    }
+  }
+
+  unsigned any_of_ours() {
+    const auto all = promises_.ours();
+    return all[dice_.below(all.size())];
+  }
+
+  proxmox::Client administrator() {
+    return {rig_.wire,
+            {{rig_.home.endpoint()},
+             Secret{rig_.home.root_token},
+             net::Tls::pinned(rig_.home.first().fingerprint)}};
+  }
+
+  void somebody_changes() {
+    static constexpr std::array changes = {
+        "memory: 3072", "cores: 1",          "name: renamed",      "tags: mine",
+        "onboot: 0",    "description: mine", "cpu: x86-64-v2-AES", "memory: 16384"};
+    const unsigned vmid = any_of_ours();
+    const std::string what = dice_.of(changes);
+    // What a running VM cannot change waits for its next start; this somebody does not.
+    if (what.starts_with("memory") || what.starts_with("c")) somebody_stops(vmid);
+    say(fmt::format("somebody changes VM {}: {}", vmid, what));
+    lab::Faults::parse(
+        fmt::format("- at: 0s\n  change: {{ vm: {}, by: alice@pam, set: {{ {} }} }}\n", vmid, what),
+        "drift")
+        .arm(rig_.home.dc);
+    rig_.home.world.run_for(30s);
+    watch_.inner = &rig_.wire;
+    const auto left = scenarios::differences(rig_.plan(allowed()));
+    if (left.empty()) throw Broken{"and the plan is empty"};
+  }
+
+  void somebody_stops(unsigned vmid) {
+    say(fmt::format("somebody stops VM {}", vmid));
+    administrator().start_stop(rig_.home.dc.vms.at(vmid).node, vmid);
+    rig_.home.world.run_for(20s);
+  }
+
+  void somebody_destroys() {
+    for (const unsigned vmid : promises_.ours()) {
+      if (rig_.home.estate.truth(vmid).etcd_member) continue;
+      say(fmt::format("somebody destroys VM {}", vmid));
+      const std::string host = rig_.home.dc.vms.at(vmid).node;
+      administrator().start_stop(host, vmid);
+      rig_.home.world.run_for(20s);
+      administrator().start_destroy(host, vmid, true);
+      rig_.home.world.run_for(20s);
+      return;
+    }
+    somebody_stops(any_of_ours());
+  }
+
+  void lose_memory() {
+    say("the state is lost");
+    rig_.lose_state();
+    if (dice_.one_in(2)) rig_.files.remove("/clusters/blue/rocca.lock");
+  }
+
+  // ---- foreigners
+
+  void some_foreigners() {
+    const unsigned count = dice_.between(0, 2);
+    for (unsigned i = 0; i < count; ++i)
+      promises_.add_foreign(100 + dice_.between(0, 3),
+                            fmt::format("pve{}", 1 + dice_.below(shape_.hosts)),
+                            {{"name", fmt::format("db-{}", i)},
+                             {"memory", "2048"},
+                             {"cores", "2"},
+                             {"smbios1", "uuid=" + to_string(Uuid::v4(rig_.entropy))}});
+    rig_.home.world.run_for(15s);
+  }
+
+  /// Somebody's VM looks like one of ours. It is not touched, whatever is said about it.
+  void intruder() {
+    const unsigned vmid = 900;
+    lab::pve::ConfigSection config{{"name", "app-1"}, {"memory", "1024"}};
+    switch (dice_.below(3)) {
+      case 0:
+        config["name"] = "blue-cp-1";
+        break;
+      case 1:
+        config["tags"] = "rocca;blue";
+        break;
+      default:
+        config["name"] = "blue-worker-9";
+        config["tags"] = "blue";
+        break;
+    }
+    say(fmt::format("a stranger like us: {}", config["name"]));
+    promises_.add_foreign(vmid, "pve1", config);
+    rig_.home.world.run_for(15s);
+    std::string words;
+    const bool well = attempt(Verb::Up, words);
+    if (!well && words.find("900") == std::string::npos) throw Broken{"it is not named:\n" + words};
+    promises_.remove_foreign(vmid);
+    rig_.home.world.run_for(15s);
+  }
+
+  static const char* name_of(Verb verb) { return verb == Verb::Up ? "up" : "down"; }
+
+  Dice dice_;
+  Shape shape_;
+  scenarios::ClusterRig rig_;
+  Weather weather_;
+  QuorumWatch watch_;
+  Promises promises_;
+  Outcome outcome_;
+  bool loud_;
+  bool loses_data_ = false;
+  std::string doing_ = "the beginning";
+};
+
+}  // namespace
+
+Outcome live(std::uint64_t seed, bool loud) {
+  return Life{seed, loud}.run();
+}
+
+}  // namespace rocca::seeds

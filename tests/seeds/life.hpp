@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rocca::seeds {
+
+/// How one life ended.
+struct Outcome {
+  std::string broken;            // the promise that was not kept, and where; empty: all were
+  std::uint64_t trace = 0;       // hash of everything that happened in the simulated data centre
+  unsigned runs = 0;             // of up and down
+  unsigned troubled = 0;         // of these, those that did not end well and were repeated
+  std::uint64_t strikes = 0;     // faults that hit
+  std::uint64_t exchanges = 0;   // requests to everybody
+  double simulated_seconds = 0;  // how long it was for those inside
+};
+
+/// A cluster's life, all of it drawn from the seed: raised in bad weather, changed by its user, by
+/// other people and by lost hosts, and razed. After every step the promises are looked at.
+Outcome live(std::uint64_t seed, bool loud);
+
+}  // namespace rocca::seeds

@@ -1,0 +1,175 @@
+#include "seeds/promises.hpp"
+
+#include "base/encoding.hpp"
+#include "engine/guards.hpp"
+#include "proxmox/types.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::seeds {
+
+namespace {
+
+std::string text_of(const lab::pve::Vm& vm) {
+  std::string text = fmt::format("on {}, {}\n", vm.node, static_cast<int>(vm.power));
+  for (const auto* section : {&vm.config, &vm.pending})
+    for (const auto& [key, value] : *section) text += fmt::format("{}: {}\n", key, value);
+  return text;
+}
+
+}  // namespace
+
+net::Response QuorumWatch::exchange(const net::Request& request, net::BodySink& sink,
+                                    std::stop_token stop) {
+  net::Response response;
+  try {
+    response = inner->exchange(request, sink, stop);
+  } catch (...) {
+    look(request);
+    throw;
+  }
+  look(request);
+  return response;
+}
+
+void QuorumWatch::look(const net::Request& request) {
+  std::size_t hosts = 0;
+  for (const auto& [name, node] : rig_.home.dc.nodes()) hosts += node->online;
+  // Whoever took a host away took its members too.
+  if (hosts < hosts_) had_ = false;
+  hosts_ = hosts;
+  std::shared_ptr<lab::talos::EtcdCluster> cluster;
+  for (const lab::talos::TalosNode* node : rig_.home.estate.fleet().nodes())
+    if (node->powered() && node->etcd()) cluster = node->etcd();
+  std::size_t voters = 0;
+  if (cluster)
+    for (const auto& member : cluster->members()) voters += !member.learner;
+  const bool has = cluster && cluster->has_quorum() && voters >= 3;
+  if (watches && had_ && !has && voters >= 3 && broken.empty())
+    broken = fmt::format("etcd lost its quorum at {} {}", request.method, request.url);
+  had_ = has;
+}
+
+Promises::Promises(scenarios::ClusterRig& rig) : rig_(rig) {
+  const secrets::Bundle& bundle = *rig.bundle;
+  const auto add = [&](const Secret& secret) { secrets_.emplace_back(secret.reveal()); };
+  for (const Secret* secret : {&bundle.cluster_secret, &bundle.bootstrap_token,
+                               &bundle.secretbox_secret, &bundle.trustd_token})
+    if (!secret->reveal().empty()) add(*secret);
+  // A line out of the middle of a key is a leak as well.
+  for (const secrets::AuthorityPem* authority :
+       {&bundle.etcd, &bundle.kubernetes, &bundle.aggregator, &bundle.os})
+    for (const std::string& line : split(authority->key.reveal(), '\n'))
+      if (line.size() >= 40 && !line.starts_with("-----")) secrets_.push_back(line);
+  secrets_.push_back(rig.home.token.substr(rig.home.token.find('=') + 1));
+}
+
+void Promises::add_foreign(unsigned vmid, const std::string& host, lab::pve::ConfigSection config) {
+  lab::pve::Vm vm;
+  vm.id = vmid;
+  vm.node = host;
+  vm.config = std::move(config);
+  vm.broadcast = {true, vm.config["name"], "stopped", false};
+  rig_.home.dc.vms[vmid] = vm;
+  foreign_[vmid] = vm;
+}
+
+void Promises::remove_foreign(unsigned vmid) {
+  foreign_.erase(vmid);
+  rig_.home.dc.vms.erase(vmid);
+}
+
+std::vector<unsigned> Promises::ours() const {
+  std::vector<unsigned> all;
+  for (const auto& [vmid, vm] : rig_.home.dc.vms)
+    if (!foreign_.contains(vmid)) all.push_back(vmid);
+  return all;
+}
+
+void Promises::check() {
+  check_foreign();
+  check_marks();
+  const std::size_t bootstraps = rig_.home.estate.bootstraps().size();
+  if (bootstraps > lives) throw Broken{fmt::format("{} bootstraps in {} lives", bootstraps, lives)};
+  check_files("/clusters/blue");
+}
+
+void Promises::check_up(const engine::Plan& second, std::size_t vms) {
+  const auto left = scenarios::differences(second);
+  if (!left.empty()) throw Broken{"the second plan is not empty:\n" + join(left, "\n")};
+  if (ours().size() != vms) throw Broken{fmt::format("{} VMs for {} nodes", ours().size(), vms)};
+  const std::size_t bootstraps = rig_.home.estate.bootstraps().size();
+  if (bootstraps != lives)
+    throw Broken{fmt::format("{} bootstraps in {} lives", bootstraps, lives)};
+  for (const lab::Truth& truth : rig_.home.estate.truths())
+    if (!is_foreign(truth.vmid) && truth.stage != lab::talos::Stage::Running)
+      throw Broken{fmt::format("VM {} '{}' is {}", truth.vmid, truth.hostname,
+                               lab::talos::to_string(truth.stage))};
+}
+
+void Promises::check_down() {
+  if (const auto left = ours(); !left.empty())
+    throw Broken{fmt::format("down left VM {} behind", left.front())};
+  for (const auto& [id, storage] : rig_.home.dc.storages)
+    for (const auto& [host, volumes] : storage.volumes)
+      for (const auto& [name, volume] : volumes)
+        if (volume.vmid && !is_foreign(*volume.vmid))
+          throw Broken{fmt::format("down left volume {}:{} behind on {}", id, name, host)};
+}
+
+void Promises::check_text(const std::string& text, const std::string& what) const {
+  for (const std::string& secret : secrets_)
+    if (text.find(secret) != std::string::npos)
+      throw Broken{fmt::format("there is a secret in {}", what)};
+}
+
+void Promises::check_foreign() const {
+  for (const auto& [vmid, before] : foreign_) {
+    const auto found = rig_.home.dc.vms.find(vmid);
+    if (found == rig_.home.dc.vms.end())
+      throw Broken{fmt::format("foreign VM {} '{}' is gone", vmid, before.config.at("name"))};
+    if (text_of(found->second) != text_of(before))
+      throw Broken{fmt::format("foreign VM {} was touched:\n{}before:\n{}", vmid,
+                               text_of(found->second), text_of(before))};
+  }
+}
+
+void Promises::check_marks() const {
+  std::map<std::string, unsigned> owners;
+  for (const auto& [vmid, vm] : rig_.home.dc.vms) {
+    if (foreign_.contains(vmid)) continue;
+    const std::string* text = vm.find("smbios1");
+    // While Proxmox makes one, its file says nothing but that.
+    if (text == nullptr && vm.find("lock") != nullptr) continue;
+    const auto smbios = text == nullptr ? std::nullopt : proxmox::Smbios::parse(*text);
+    if (!smbios || smbios->family != "rocca" || !smbios->sku.starts_with("blue/"))
+      throw Broken{fmt::format("VM {} has no owner: {}", vmid, text_of(vm))};
+    const std::string node = smbios->sku.substr(5);
+    if (!nodes.contains(node))
+      throw Broken{fmt::format("VM {} is for {}, which no spec ever named", vmid, node)};
+    if (smbios->uuid != engine::derive_uuid(rig_.bundle->cluster_id, node))
+      throw Broken{fmt::format("VM {} has the mark of {} and another UUID", vmid, node)};
+    const auto [other, is_new] = owners.emplace(node, vmid);
+    if (!is_new)
+      throw Broken{fmt::format("VM {} and VM {} both are {}", other->second, vmid, node)};
+  }
+}
+
+void Promises::check_files(const std::string& folder) const {
+  for (const std::string& name : rig_.files.list(folder)) {
+    const std::string path = folder + "/" + name;
+    const auto status = rig_.files.status(path);
+    if (status && status->folder) {
+      if (name != "configs") check_files(path);
+      continue;
+    }
+    if (const auto content = rig_.files.find(path)) check_text(*content, path);
+  }
+  for (const char* access : {"kubeconfig", "talosconfig"}) {
+    const auto status = rig_.files.status(std::string("/clusters/blue/configs/") + access);
+    if (status && status->mode != 0600u)
+      throw Broken{fmt::format("configs/{} has the mode {:o}", access, status->mode)};
+  }
+}
+
+}  // namespace rocca::seeds

@@ -1,0 +1,74 @@
+#pragma once
+
+#include "lab/pve/vm.hpp"
+#include "net/transport.hpp"
+#include "scenarios/engine_rig.hpp"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace rocca::seeds {
+
+/// What must be so whatever happens. Throws Broken, which says what is not.
+struct Broken {
+  std::string text;
+};
+
+/// Looks at etcd after every exchange of a run: a quorum that was there and is gone was taken by
+/// us, unless somebody else is known to have done it.
+class QuorumWatch final : public net::Transport {
+ public:
+  explicit QuorumWatch(scenarios::ClusterRig& rig) : rig_(rig) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override;
+
+  net::Transport* inner = nullptr;
+  bool watches = true;
+  std::string broken;
+
+ private:
+  void look(const net::Request& request);
+
+  scenarios::ClusterRig& rig_;
+  bool had_ = false;
+  std::size_t hosts_ = 0;
+};
+
+class Promises {
+ public:
+  explicit Promises(scenarios::ClusterRig& rig);
+
+  /// A VM that is nobody's business but its owner's.
+  void add_foreign(unsigned vmid, const std::string& host, lab::pve::ConfigSection config);
+  void remove_foreign(unsigned vmid);
+  bool is_foreign(unsigned vmid) const { return foreign_.contains(vmid); }
+  const std::map<unsigned, lab::pve::Vm>& foreign() const noexcept { return foreign_; }
+
+  /// Names that nodes had in any spec of this life.
+  std::set<std::string> nodes;
+  /// How often the cluster began: once, and once more after each `down`.
+  std::size_t lives = 1;
+
+  /// All of them, at any time.
+  void check();
+  /// After an `up` that ended well.
+  void check_up(const engine::Plan& second, std::size_t vms);
+  /// After a `down` that ended well.
+  void check_down();
+  /// A text that went to the user or to a log.
+  void check_text(const std::string& text, const std::string& what) const;
+  std::vector<unsigned> ours() const;
+
+ private:
+  void check_foreign() const;
+  void check_marks() const;
+  void check_files(const std::string& folder) const;
+
+  scenarios::ClusterRig& rig_;
+  std::map<unsigned, lab::pve::Vm> foreign_;
+  std::vector<std::string> secrets_;
+};
+
+}  // namespace rocca::seeds

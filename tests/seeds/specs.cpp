@@ -1,0 +1,130 @@
+#include "seeds/specs.hpp"
+
+#include "scenarios/engine_rig.hpp"
+#include "seeds/weather.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace rocca::seeds {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string machine_of(Dice& dice) {
+  std::string text = fmt::format("cores: {}, memory: {}MiB", dice.between(2, 8),
+                                 1024 * dice.between(2, 16) + 2 * dice.between(0, 100));
+  if (dice.one_in(3)) text += ", cpu: x86-64-v2-AES";
+  if (dice.one_in(3)) text += ", firmware: seabios";
+  if (dice.one_in(4)) text += ", onBoot: false";
+  if (dice.one_in(5)) text += ", scsi: virtio-scsi-pci";
+  std::string disks = fmt::format("system: {}GiB", dice.between(10, 40));
+  const unsigned more = dice.one_in(2) ? 0 : dice.between(1, 2);
+  for (unsigned i = 0; i < more; ++i) {
+    disks += fmt::format(", data{}: {{ size: {}GiB", i, dice.between(1, 100));
+    if (dice.one_in(2)) disks += ", storage: tank";
+    if (dice.one_in(2)) disks += fmt::format(", discard: {}", dice.one_in(2) ? "true" : "false");
+    if (dice.one_in(2)) disks += fmt::format(", ssd: {}", dice.one_in(2) ? "true" : "false");
+    if (dice.one_in(3)) disks += fmt::format(", iothread: {}", dice.one_in(2) ? "true" : "false");
+    if (dice.one_in(4)) disks += ", cache: writeback";
+    disks += " }";
+  }
+  text += ", disks: { " + disks + " }";
+  if (dice.one_in(3)) {
+    text += ", nics: [ { bridge: vmbr0 }, { bridge: vmbr1";
+    if (dice.one_in(2)) text += fmt::format(", vlan: {}", 10 * dice.between(1, 9));
+    text += " } ]";
+  }
+  return "{ " + text + " }";
+}
+
+std::string spec_of(Dice& dice) {
+  static constexpr std::array versions = {"v1.11.5", "v1.10.9", "v1.12.7"};
+  static constexpr std::array kubernetes = {"v1.33.6", "v1.33.6", "v1.34.1"};
+  const std::size_t which = dice.below(versions.size());
+  const std::uint64_t kind = dice.below(6);  // of addressing
+  const bool dhcp = kind == 0, meta = kind == 1;
+  const bool iso = !meta && dice.one_in(4);
+  std::string talos = fmt::format("version: {}, extensions: [qemu-guest-agent{}]", versions[which],
+                                  dice.one_in(3) ? ", iscsi-tools, util-linux-tools" : "");
+  if (iso) talos += ", boot: iso";
+  if (dice.one_in(4)) talos += ", kernelArgs: [net.ifnames=0]";
+  if (dice.one_in(4)) talos += ", sysctls: { vm.nr_hugepages: \"64\" }";
+  std::string text = fmt::format(
+      "apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
+      "  talos: {{ {} }}\n  kubernetes: {{ version: {}{} }}\n",
+      talos, kubernetes[which], !dhcp && dice.one_in(2) ? ", endpoint: { vip: 10.0.1.10 }" : "");
+  text += dhcp ? "  network: { addressing: dhcp }\n"
+               : fmt::format(
+                     "  network: {{ addressing: {}, subnet: 10.0.0.0/16, gateway: 10.0.0.1, "
+                     "nameservers: [10.0.0.1{}] }}\n",
+                     meta ? "meta" : "static", dice.one_in(3) ? ", 1.1.1.1" : "");
+  text +=
+      "  proxmox:\n    endpoints: [https://pve.home:8006]\n    insecure: true\n"
+      "    token: { secret: proxmox.token }\n    hosts: [pve1, pve2]\n";
+  if (dice.one_in(3)) text += "    storage: { images: local, disks: tank }\n";
+  if (dice.one_in(4)) text += "  naming: { vm: \"{node}.{cluster}\" }\n";
+  text += "  machine: " + machine_of(dice) + "\n  pools:\n";
+  const auto pool = [&](const char* name, const char* role, unsigned count, unsigned first) {
+    text += fmt::format("    {}:\n      role: {}\n      count: {}\n", name, role, count);
+    if (!dhcp) text += fmt::format("      addresses: 10.0.1.{}-10.0.1.{}\n", first, first + 8);
+    if (dice.one_in(3)) text += fmt::format("      labels: {{ tier: t{} }}\n", dice.below(9));
+    if (dice.one_in(3)) text += "      machine: " + machine_of(dice) + "\n";
+  };
+  pool("cp", "controlplane", dice.one_in(3) && !dhcp ? 3 : 1, 11);
+  if (!dice.one_in(3)) pool("worker", "worker", dice.between(1, 2), 21);
+  if (dice.one_in(4)) pool("gpu", "worker", 1, 31);
+  return text;
+}
+
+std::string first_words(const std::string& text) {
+  return text.substr(0, 2000);
+}
+
+/// Empty: the second plan was.
+std::string raised_twice(scenarios::ClusterRig& rig) {
+  try {
+    const engine::Report report = rig.up();
+    if (!report.ok()) return "up failed:\n" + first_words(scenarios::problems(report));
+    const auto left = scenarios::differences(rig.plan());
+    return left.empty() ? "" : "the second plan is not empty:\n" + join(left, "\n");
+  } catch (const Error& error) {
+    return "up failed:\n" + error.render();
+  }
+}
+
+void finish(Outcome& outcome, scenarios::ClusterRig& rig) {
+  ++outcome.runs;
+  outcome.exchanges += rig.wire.exchanges();
+  outcome.trace ^= rig.home.world.trace().hash();
+}
+
+}  // namespace
+
+Outcome second_plan(std::uint64_t seed, bool loud) {
+  Outcome outcome;
+  for (const auto& release : {lab::pve::Release::v8_4(), lab::pve::Release::v9()}) {
+    lab::Home::Options options;
+    options.seed = seed;
+    options.release = release;
+    options.hosts = {"pve1", "pve2"};
+    scenarios::ClusterRig rig{options};
+    rig.loud = loud;
+    Dice dice{SeededEntropy{seed}.fork("spec")};
+    const std::string text = spec_of(dice);
+    if (loud) fmt::print("{}\n", text);
+    rig.home.factory.versions.emplace_back("v1.12.7");
+    rig.write_spec(text);
+    const std::string broken = raised_twice(rig);
+    finish(outcome, rig);
+    if (!broken.empty()) {
+      outcome.broken = fmt::format("raising on {}\n{}\n{}", release.release, text, broken);
+      return outcome;
+    }
+  }
+  return outcome;
+}
+
+}  // namespace rocca::seeds

@@ -1,0 +1,163 @@
+#include "seeds/weather.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::seeds {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Asked {
+  const char* method;
+  const char* path;
+};
+
+constexpr std::array asked = {
+    Asked{"POST", "/qemu"},         Asked{"POST", "/download-url"}, Asked{"PUT", "/resize"},
+    Asked{"POST", "/status/start"}, Asked{"GET", "/config"},        Asked{"GET", "/tasks"},
+    Asked{"GET", "/resources"},     Asked{"GET", "/content"},       Asked{"DELETE", "/qemu"},
+    Asked{"POST", "/status/"},      Asked{"POST", "/config"},       Asked{"GET", "/"},
+};
+
+constexpr std::array answers = {
+    "  lose: true\n",
+    "  cut: true\n",
+    "  answer: 500\n  reason: \"got timeout\"\n",
+    "  answer: 595\n  reason: \"No route to host\"\n",
+    "  answer: 596\n  reason: \"Connection timed out\"\n",
+    "  delay: 20s\n",
+};
+
+constexpr std::array tasks = {"qmcreate", "qmstart",   "resize",     "download",
+                              "qmstop",   "qmdestroy", "qmshutdown", "qmconfig"};
+
+}  // namespace
+
+std::string Weather::worsen() {
+  ++storms_;
+  ++storm_;
+  rules_.clear();
+  std::string words;
+  const unsigned things = dice_.between(1, 2);
+  for (unsigned i = 0; i < things; ++i) {
+    switch (dice_.below(7)) {
+      case 0:
+      case 1:
+      case 2:
+        words += bad_requests();
+        break;
+      case 3:
+        words += bad_tasks();
+        break;
+      case 4:
+        words += full_storage();
+        break;
+      case 5:
+        words += lost_host();
+        break;
+      default:
+        words += bad_wires();
+        break;
+    }
+  }
+  if (!rules_.empty()) {
+    lab::Faults::parse(rules_, "weather").arm(rig_.home.dc);
+    // Whoever strikes is counted: a storm that hits nobody shows nothing.
+    auto& dc = rig_.home.dc;
+    if (dc.request_fault)
+      dc.request_fault = [this, rule = dc.request_fault](const auto& node, const auto& request) {
+        auto fault = rule(node, request);
+        if (fault) ++struck_;
+        return fault;
+      };
+    if (dc.task_fault)
+      dc.task_fault = [this, rule = dc.task_fault](const auto& node, const auto& task) {
+        auto fault = rule(node, task);
+        if (fault) ++struck_;
+        return fault;
+      };
+  }
+  return words;
+}
+
+void Weather::clear() {
+  ++storm_;
+  auto& dc = rig_.home.dc;
+  dc.request_fault = nullptr;
+  dc.task_fault = nullptr;
+  for (auto& [id, storage] : dc.storages) storage.reserved = 0;
+  for (const auto& [name, node] : dc.nodes())
+    if (!node->online) dc.set_online(name, true);
+  if (chaos_) struck_ += chaos_->struck();
+  chaos_.reset();
+}
+
+std::uint64_t Weather::strikes() const {
+  return struck_ + (chaos_ ? chaos_->struck() : 0);
+}
+
+void Weather::later(Duration delay, std::function<void()> what) {
+  rig_.home.world.after(delay, [this, storm = storm_, what = std::move(what)] {
+    if (storm != storm_) return;
+    ++struck_;
+    what();
+  });
+}
+
+std::string Weather::bad_requests() {
+  const Asked& what = dice_.of(asked);
+  const unsigned skip = dice_.one_in(2) ? 0 : dice_.between(0, 6);
+  const std::string rule =
+      fmt::format("- request: {{ method: {}, path: {} }}\n  skip: {}\n  times: {}\n{}", what.method,
+                  what.path, skip, dice_.between(1, 4), dice_.of(answers));
+  rules_ += rule;
+  return rule;
+}
+
+std::string Weather::bad_tasks() {
+  const std::string rule = fmt::format(
+      "- task: {{ type: {} }}\n  skip: {}\n  times: {}\n  fail: \"command failed: exit code "
+      "1\"\n{}",
+      dice_.of(tasks), dice_.between(0, 2), dice_.between(1, 2),
+      dice_.one_in(3) ? "  afterwards: true\n" : "");
+  rules_ += rule;
+  return rule;
+}
+
+std::string Weather::full_storage() {
+  const std::string id = dice_.one_in(3) ? "local" : "local-lvm";
+  const unsigned begin = dice_.between(0, 60);
+  auto& dc = rig_.home.dc;
+  later(std::chrono::seconds{begin},
+        [&dc, id] { dc.storages.at(id).reserved = dc.storages.at(id).total; });
+  return fmt::format("- after {} s storage {} is full\n", begin, id);
+}
+
+std::string Weather::lost_host() {
+  auto& dc = rig_.home.dc;
+  auto host = dc.nodes().begin();
+  std::advance(host, static_cast<std::ptrdiff_t>(dice_.below(dc.nodes().size())));
+  const unsigned begin = dice_.between(0, 90), length = dice_.between(5, 60);
+  later(std::chrono::seconds{begin}, [&dc, name = host->first] { dc.set_online(name, false); });
+  later(std::chrono::seconds{begin + length},
+        [&dc, name = host->first] { dc.set_online(name, true); });
+  return fmt::format("- after {} s host {} is lost, for {} s\n", begin, host->first, length);
+}
+
+std::string Weather::bad_wires() {
+  if (chaos_) return "";
+  lab::Chaos::Options unkind;
+  unkind.dropped_before = dice_.between(0, 40);
+  unkind.dropped_after = dice_.between(0, 40);
+  unkind.busy = dice_.between(0, 15);
+  unkind.broken = dice_.between(0, 15);
+  unkind.delayed = dice_.between(0, 50);
+  chaos_ =
+      std::make_shared<lab::Chaos>(rig_.wire, rig_.home.world, rig_.parker,
+                                   rig_.home.world.fork(fmt::format("chaos/{}", storms_)), unkind);
+  return fmt::format("- of 1000 exchanges {} do not arrive, {} lose their answer, {} are late\n",
+                     unkind.dropped_before, unkind.dropped_after, unkind.delayed);
+}
+
+}  // namespace rocca::seeds

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "base/entropy.hpp"
+#include "lab/chaos.hpp"
+#include "lab/faults.hpp"
+#include "scenarios/engine_rig.hpp"
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace rocca::seeds {
+
+/// Chance, in the words of a story.
+class Dice {
+ public:
+  explicit Dice(SeededEntropy entropy) : entropy_(std::move(entropy)) {}
+  std::uint64_t below(std::uint64_t bound) { return entropy_.below(bound); }
+  unsigned between(unsigned least, unsigned most) {
+    return least + static_cast<unsigned>(below(most - least + 1));
+  }
+  bool one_in(unsigned times) { return below(times) == 0; }
+  template <class T, std::size_t N>
+  const T& of(const std::array<T, N>& all) {
+    return all[below(N)];
+  }
+
+ private:
+  SeededEntropy entropy_;
+};
+
+/// What goes wrong in a data centre while somebody works with it: answers that are lost, hosts that
+/// say 500, 595 and 596, tasks that fail, storages that fill up, hosts that go and come back.
+class Weather {
+ public:
+  Weather(scenarios::ClusterRig& rig, Dice dice) : rig_(rig), dice_(std::move(dice)) {}
+
+  /// From now on; in words, for the log.
+  std::string worsen();
+  /// The sky is clear: hosts are up, storages have room, nobody loses anything.
+  void clear();
+  std::uint64_t strikes() const;
+  /// The way to everybody.
+  net::Transport& door() {
+    if (chaos_) return *chaos_;
+    return rig_.wire;
+  }
+
+ private:
+  std::string bad_requests();
+  std::string bad_tasks();
+  std::string full_storage();
+  std::string lost_host();
+  std::string bad_wires();
+  void later(Duration delay, std::function<void()> what);
+
+  scenarios::ClusterRig& rig_;
+  Dice dice_;
+  std::string rules_;
+  std::shared_ptr<lab::Chaos> chaos_;
+  std::uint64_t struck_ = 0;
+  std::uint64_t storm_ = 0;  // what was begun in an earlier one does not happen any more
+  unsigned storms_ = 0;
+};
+
+}  // namespace rocca::seeds
