@@ -166,8 +166,9 @@ class Backups : public Moves {
   void back_up() {
     const std::string upid = lab::pve::start_backup(*lab.dc, 100, "other");
     lab::pve::Task* task = lab.dc->find_node("pve1")->find_task(upid);
-    lab.world.run_for(std::chrono::milliseconds{10});
-    EXPECT_EQ(vm().config.at("lock"), "backup") << "while it lasts";
+    while (task->running() && !vm().config.contains("lock") && lab.world.step()) {
+    }
+    EXPECT_THAT(vm().config, Contains(testing::Pair("lock", "backup"))) << "while it lasts";
     while (task->running() && lab.world.step()) {
     }
     EXPECT_EQ(task->status, "OK");

@@ -226,8 +226,9 @@ void Server::accept_names(const std::string& name) {
   const Value& names = *found->find({"spec", "names"});
   std::vector<std::pair<std::string, std::string>> clashes;  // reason, message
   const std::string group = text_at(*found, {"spec", "group"});
-  for (const auto& [other_key, other] : storage_.all(key)) {
-    if (other_key.name == name || text_at(*other, {"spec", "group"}) != group) continue;
+  for (const auto& stored : storage_.all(key)) {
+    const auto& other = stored.second;
+    if (stored.first.name == name || text_at(*other, {"spec", "group"}) != group) continue;
     const auto clash = [&](const char* field, const char* reason) {
       const std::string mine = text_at(names, {field});
       if (!mine.empty() && mine == text_at(*other, {"status", "acceptedNames", field}))

@@ -74,7 +74,7 @@ std::vector<std::string> wrong_old_label(std::string_view name) {
 std::vector<std::string> wrong_qualified_name(std::string_view text) {
   std::vector<std::string> wrong;
   const std::vector<std::string> parts = split(text, '/');
-  std::string name = parts.back();
+  const std::string& name = parts.back();
   if (parts.size() == 2) {
     if (parts[0].empty())
       wrong.emplace_back("prefix part must be non-empty");
