@@ -87,13 +87,13 @@ struct Machine {
   NoCloudDrive cloud_init;
   std::map<unsigned, std::string> meta;  // keys the image carries
   std::string uuid, manufacturer, product, serial;
-  std::string hostname;      // of the platform "container"
-  bool kubernetes = true;    // images can be pulled and pods run
-  bool api_server = true;    // without, kubelets run and nobody registers them
+  std::string hostname;         // of the platform "container"
+  bool kubernetes = true;       // images can be pulled and pods run
+  bool api_server = true;       // without, kubelets run and nobody registers them
   std::string instance_type{};  // as the platform names it
-  bool agent_device = true;  // the port that qemu-guest-agent waits for
-  bool halts = false;        // an ISO that found Talos installed
-  bool no_way_back = false;  // nobody routes its answers
+  bool agent_device = true;     // the port that qemu-guest-agent waits for
+  bool halts = false;           // an ISO that found Talos installed
+  bool no_way_back = false;     // nobody routes its answers
   std::vector<std::string> resolvers{"1.1.1.1", "8.8.8.8"};
 };
 
