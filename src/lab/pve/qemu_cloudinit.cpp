@@ -123,8 +123,7 @@ Routine<text::Value> regenerate(Call& call) {
 
 CloudInitFiles cloudinit_files(const Datacenter& dc, const Vm& vm) {
   CloudInitFiles files{user_data(vm), network_config(dc, vm), ""};
-  files.meta_data =
-      fmt::format("instance-id: {}\n", sha1(files.user_data + files.network_config));
+  files.meta_data = fmt::format("instance-id: {}\n", sha1(files.user_data + files.network_config));
   return files;
 }
 
