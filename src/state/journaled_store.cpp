@@ -181,15 +181,14 @@ void JournaledStore::add(std::span<const Record> records) {
       if (nothing_happened(error.fault())) throw;
       lost_ = Attempt{"", batch.base, batch.number, batch.records};
       if (error.fault() != Fault::Lost) throw;
-      const Error first = error;
       std::size_t written = 0;
       try {
         written = settle();
       } catch (const Error& second) {
         if (second.fault() == Fault::Conflict) throw;
-        throw first;  // still not known; the next write looks again
+        throw Error(error);  // still not known; the next write looks again
       }
-      if (written == 0) throw first;
+      if (written == 0) throw Error(error);
       records = records.subspan(written);
       if (records.empty()) return;
       continue;
@@ -213,14 +212,13 @@ void JournaledStore::write_whole(State next, std::span<const Record> records) {
     if (nothing_happened(error.fault())) throw;
     lost_ = Attempt{text, next.serial, 0, {records.begin(), records.end()}};
     if (error.fault() != Fault::Lost) throw;
-    const Error first = error;
     try {
       settle();
     } catch (const Error& second) {
       if (second.fault() == Fault::Conflict) throw;
-      throw first;
+      throw Error(error);
     }
-    if (seen_.text != text) throw first;
+    if (seen_.text != text) throw Error(error);
     return;
   }
   seen_ = Seen{};
