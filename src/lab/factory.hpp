@@ -51,8 +51,8 @@ class ImageFactory {
 
   /// Every download is cut after nine bytes while this is set, length included.
   bool truncate = false;
-  std::vector<std::string> versions{"v1.9.6",   "v1.10.9", "v1.11.5", "v1.11.6",
-                                    "v1.12.11", "v1.13.0", "v1.13.9"};
+  std::vector<std::string> versions{"v1.9.6",  "v1.10.9",  "v1.11.5", "v1.11.6",
+                                    "v1.12.7", "v1.12.11", "v1.13.0", "v1.13.9"};
   std::vector<Extension> extensions;
 
  private:

@@ -89,8 +89,11 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
         "VIP    {}, {}\n", status.vip,
         status.vip_owner.empty() ? "nobody has it" : "held by " + status.vip_owner + " (*)");
   out += "etcd   " + or_dash(status.etcd) + "\n";
+  std::size_t widest = 5;
   for (const auto& certificate : status.certificates)
-    out += fmt::format("{}  {}\n", pad(certificate.name, 5), expiry(certificate.expires, now));
+    widest = std::max(widest, columns(certificate.name));
+  for (const auto& certificate : status.certificates)
+    out += fmt::format("{}  {}\n", pad(certificate.name, widest), expiry(certificate.expires, now));
   if (status.last_backup) out += "backup " + ago(*status.last_backup, now) + "\n";
   if (status.held_by)
     out += fmt::format("lock   held by {} for `{}` since {}\n", status.held_by->who,
