@@ -9,9 +9,14 @@
 namespace rocca::engine {
 namespace {
 
+using toy::busy;
+using toy::ends;
+using toy::lost;
 using toy::resources;
 using toy::Rig;
+using toy::unreachable;
 using toy::Wish;
+using toy::wish;
 using namespace std::chrono_literals;
 using testing::Contains;
 using testing::Each;
@@ -22,30 +27,6 @@ using testing::Not;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 using End = StepResult::End;
-
-Wish wish(std::string address, std::vector<std::string> needs = {}, Fields fields = {{"v", "1"}}) {
-  Wish wish;
-  wish.address = std::move(address);
-  wish.needs = std::move(needs);
-  wish.fields = std::move(fields);
-  return wish;
-}
-
-std::map<std::string, End> ends(const Report& report) {
-  std::map<std::string, End> all;
-  for (const auto& [address, result] : report.steps) all[address] = result.end;
-  return all;
-}
-
-Error lost() {
-  return {Fault::Lost, "the answer never came"};
-}
-Error unreachable() {
-  return {Fault::Unreachable, "nobody listens"};
-}
-Error busy() {
-  return {Fault::Busy, "try again later"};
-}
 
 TEST(Execute, TheFirstStopLetsActsEndAndBeginsNoOther) {
   Rig rig;

@@ -12,18 +12,11 @@ namespace {
 
 using toy::resources;
 using toy::Wish;
+using toy::wish;
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-Wish wish(std::string address, std::vector<std::string> needs = {}, Fields fields = {{"v", "1"}}) {
-  Wish wish;
-  wish.address = std::move(address);
-  wish.needs = std::move(needs);
-  wish.fields = std::move(fields);
-  return wish;
-}
 
 /// Everything as it was asked for.
 Observed as_wanted(const Desired& desired) {

@@ -216,6 +216,31 @@ struct Wish {
   bool no_token = false;
 };
 
+inline Wish wish(std::string address, std::vector<std::string> needs = {},
+                 Fields fields = {{"v", "1"}}) {
+  Wish wish;
+  wish.address = std::move(address);
+  wish.needs = std::move(needs);
+  wish.fields = std::move(fields);
+  return wish;
+}
+
+inline std::map<std::string, StepResult::End> ends(const Report& report) {
+  std::map<std::string, StepResult::End> all;
+  for (const auto& [address, result] : report.steps) all[address] = result.end;
+  return all;
+}
+
+inline Error lost() {
+  return {Fault::Lost, "the answer never came"};
+}
+inline Error unreachable() {
+  return {Fault::Unreachable, "nobody listens"};
+}
+inline Error busy() {
+  return {Fault::Busy, "try again later"};
+}
+
 class Toy final : public Resource {
  public:
   explicit Toy(Wish wish) : wish_(std::move(wish)) {}
