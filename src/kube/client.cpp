@@ -61,8 +61,8 @@ Client::Client(net::Transport& transport, Files& files, Access access, std::stri
     throw Error(Fault::Usage, fmt::format("'{}' is no address of a server", access_.server));
 }
 
-net::Answer Client::send(const std::string& method, const std::string& path, const Query& query,
-                         const std::string& type, std::string body, const std::string& accept) {
+net::Request Client::request(const std::string& method, const std::string& path, const Query& query,
+                             const std::string& accept) {
   net::Request request;
   request.method = method;
   request.url = access_.server + path;
@@ -82,11 +82,17 @@ net::Answer Client::send(const std::string& method, const std::string& path, con
     request.authorization = Secret(fmt::format("Bearer {}", trim(token)));
     wipe(token);
   }
+  return request;
+}
+
+net::Answer Client::send(const std::string& method, const std::string& path, const Query& query,
+                         const std::string& type, std::string body, const std::string& accept) {
+  net::Request asked = request(method, path, query, accept);
   if (!type.empty()) {
-    request.headers.add("Content-Type", type);
-    request.body = std::move(body);
+    asked.headers.add("Content-Type", type);
+    asked.body = std::move(body);
   }
-  net::Answer answer = net::fetch(transport_, request, stop_);
+  net::Answer answer = net::fetch(transport_, asked, stop_);
   if (heard_) heard_(answer.head.headers);
   return answer;
 }
@@ -160,6 +166,74 @@ std::variant<Value, Failure> Client::apply(const std::string& path, const Value&
            "application/apply-patch+yaml", text::emit_json(object));
   if (answer.head.status == 409) return failure_of(answer);
   return read(answer, "applying " + path, true);
+}
+
+std::variant<Value, Failure> Client::try_apply(const std::string& path, const Value& object,
+                                               bool rehearse) {
+  Query query{{"fieldManager", manager_}, {"force", "true"}};
+  if (rehearse) query.emplace_back("dryRun", "All");
+  const net::Answer answer =
+      send("PATCH", path, query, "application/apply-patch+yaml", text::emit_json(object));
+  if (answer.head.status >= 300) return failure_of(answer);
+  return read(answer, "applying " + path, true);
+}
+
+bool Client::release(const std::string& path, const Value& object) {
+  // An apply makes what is not there: the uid makes sure that it is.
+  Value nothing = Value::map();
+  for (const char* key : {"apiVersion", "kind"})
+    if (const Value* value = object.find(key)) nothing.set(key, *value);
+  Value& about = nothing.set("metadata", Value::map());
+  for (const char* key : {"name", "namespace", "uid"})
+    if (const Value* value = object.find({"metadata", key})) about.set(key, *value);
+  const auto answer = try_apply(path, nothing, false);
+  if (const auto* failure = std::get_if<Failure>(&answer)) {
+    if (failure->reason == Reason::Conflict || failure->reason == Reason::NotFound) return false;
+    throw failure->error("giving up what we own of " + path, true);
+  }
+  return true;
+}
+
+void Client::stream(const std::string& path, const Query& query, net::BodySink& sink) {
+  /// A refusal is kept, anything else goes through.
+  class Gate final : public net::BodySink {
+   public:
+    explicit Gate(net::BodySink& to) : to_(to) {}
+    void begin(const net::Response& head) override {
+      refused_ = head.status >= 300;
+      if (!refused_) to_.begin(head);
+    }
+    bool write(std::string_view bytes) override {
+      return refused_ ? kept_.write(bytes) : to_.write(bytes);
+    }
+    std::string& kept() { return kept_.text(); }
+
+   private:
+    net::BodySink& to_;
+    net::MemorySink kept_;
+    bool refused_ = false;
+  };
+  net::Request asked = request("GET", path, query, json);
+  asked.timeout.reset();
+  Gate gate{sink};
+  net::Answer answer;
+  answer.head = transport_.exchange(asked, gate, stop_);
+  if (heard_) heard_(answer.head.headers);
+  if (answer.head.status < 300) return;
+  answer.body = std::move(gate.kept());
+  throw failure_of(answer).error("watching " + path, false);
+}
+
+std::optional<std::string> Client::find_log(const std::string& space, const std::string& pod,
+                                            const std::string& container, unsigned lines) {
+  Query query{{"tailLines", std::to_string(lines)}};
+  if (!container.empty()) query.emplace_back("container", container);
+  const std::string path = path_of({"", "v1", "pods"}, space, pod) + "/log";
+  net::Answer answer = send("GET", path, query, "", "", "text/plain, application/json, */*");
+  // 400: the container waits to start, or there is none of that name.
+  if (answer.head.status == 404 || answer.head.status == 400) return std::nullopt;
+  if (answer.head.status >= 300) throw failure_of(answer).error("reading " + path, false);
+  return std::move(answer.body);
 }
 
 bool Client::remove(const std::string& path, const Removal& removal) {

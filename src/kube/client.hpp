@@ -72,6 +72,12 @@ class Client {
   /// Server-side apply: makes the object or changes the fields it names. The Failure is that others
   /// own some of them, or that it is not the version that it names; `force` takes them.
   std::variant<Value, Failure> apply(const std::string& path, const Value& object, bool force);
+  /// The same with every refusal as an answer, for who waits until it is taken; `rehearse` changes
+  /// nothing and gives the object as it would be.
+  std::variant<Value, Failure> try_apply(const std::string& path, const Value& object,
+                                         bool rehearse);
+  /// Gives up all fields that we own of it: those that nobody else owns vanish. False: it is gone.
+  bool release(const std::string& path, const Value& object);
   /// False: it was not there, or not the one that `removal` names.
   bool remove(const std::string& path, const Removal& removal = {});
 
@@ -80,11 +86,22 @@ class Client {
                    const std::string& content_type = "", std::string body = "",
                    const std::string& accept = "application/json");
 
+  /// An answer that has no end of its own: bytes come as long as `sink` takes them. A refusal
+  /// throws.
+  void stream(const std::string& path, const Query& query, net::BodySink& sink);
+
+  /// The last lines that a container wrote. Nothing: the Pod is gone, or has not started.
+  std::optional<std::string> find_log(const std::string& space, const std::string& pod,
+                                      const std::string& container, unsigned lines = 50);
+
   /// Called with the headers of every answer.
   void on_answer(std::function<void(const net::Headers&)> heard) { heard_ = std::move(heard); }
   const Access& access() const { return access_; }
+  const std::string& manager() const { return manager_; }
 
  private:
+  net::Request request(const std::string& method, const std::string& path, const Query& query,
+                       const std::string& accept);
   Value read(const net::Answer& answer, std::string_view doing, bool writing) const;
 
   net::Transport& transport_;

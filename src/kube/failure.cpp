@@ -126,6 +126,21 @@ bool Failure::owned_by_others() const {
                      [](const Cause& cause) { return cause.reason == "FieldManagerConflict"; });
 }
 
+std::optional<std::string> Failure::unanswered_webhook() const {
+  // A webhook that answered and said no speaks otherwise: `admission webhook "X" denied …`.
+  constexpr std::string_view mark = "failed calling webhook \"";
+  const std::size_t at = message.find(mark);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t begin = at + mark.size();
+  const std::size_t end = message.find('"', begin);
+  if (end == std::string::npos) return std::nullopt;
+  // Behind the name: `: failed to call webhook: Post "https://SVC.NS.svc:443/…": why`.
+  const std::size_t why = message.rfind("\": ");
+  return fmt::format(
+      "{}: {}", message.substr(begin, end - begin),
+      why == std::string::npos || why <= end ? message.substr(end + 1) : message.substr(why + 3));
+}
+
 bool Failure::may_have_happened() const {
   // A webhook that fails does so before the object is stored.
   if (contains(message, "failed calling webhook")) return false;

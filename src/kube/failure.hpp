@@ -70,6 +70,8 @@ struct Failure {
   Remedy remedy() const;
   /// A server-side apply met fields that another manager owns.
   bool owned_by_others() const;
+  /// An admission webhook could not be asked: which one and why, `metallb.example: connect: …`.
+  std::optional<std::string> unanswered_webhook() const;
   /// A request that was sent may have had an effect all the same.
   bool may_have_happened() const;
   Error error(std::string_view doing, bool writing) const;
