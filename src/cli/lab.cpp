@@ -142,10 +142,7 @@ void play_again(Context& context, const Invocation& invocation, lab::Home& home,
   }
   try {
     const auto faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
-    sockets.run([&] {
-      faults.arm(home.dc);
-      faults.arm(home.internet.infisical, home.world);
-    });
+    sockets.run([&] { faults.arm(home); });
     context.err << fmt::format("{} was read again\n", *file);
   } catch (const Error& error) {
     context.err << error.render();
@@ -170,8 +167,7 @@ int run_lab(Context& context, const Invocation& invocation) {
 
   const SignalsHeld signals;
   lab::Home home{options};
-  faults.arm(home.dc);
-  faults.arm(home.internet.infisical, home.world);
+  faults.arm(home);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
   const text::Value data = describe(home, sockets);
   auto ca_file = invocation.find("ca-file");

@@ -40,11 +40,12 @@ Estate::~Estate() {
 }
 
 void Estate::boot(unsigned vmid, bool warm) {
-  const pve::Vm* vm = dc_.find_vm(vmid);
+  pve::Vm* vm = dc_.find_vm(vmid);
   if (vm == nullptr) return;
   Box& box = boxes_[vmid];
   box.on = true;
   box.since = dc_.world.now();
+  spoil_config(*vm);
   box.start = start_up(dc_, *vm, factory_, warm);
   spoil(*vm, box.start);
   dc_.world.note(fmt::format("VM {} boots {}{}{}", vmid, to_string(box.start.boot),
@@ -146,18 +147,33 @@ std::optional<pve::Guest> Estate::guest_of(const pve::Vm& vm) const {
   return guest;
 }
 
+namespace {
+
+constexpr std::pair<std::string_view, Trouble> troubles[] = {
+    {"boot-loop", Trouble::BootLoop},
+    {"no-boot", Trouble::NoBoot},
+    {"halt", Trouble::Halt},
+    {"no-agent", Trouble::NoAgent},
+    {"wrong-vlan", Trouble::WrongVlan},
+    {"wrong-gateway", Trouble::WrongGateway},
+    {"deaf", Trouble::Deaf},
+    {"kvm64", Trouble::OldProcessor},
+    {"enrolled-keys", Trouble::EnrolledKeys},
+    {"iso-first", Trouble::IsoFirst},
+    {"agent-off", Trouble::AgentOff}};
+
+}  // namespace
+
 std::optional<Trouble> parse_trouble(std::string_view name) {
-  static constexpr std::pair<std::string_view, Trouble> all[] = {
-      {"boot-loop", Trouble::BootLoop},
-      {"no-boot", Trouble::NoBoot},
-      {"halt", Trouble::Halt},
-      {"no-agent", Trouble::NoAgent},
-      {"wrong-vlan", Trouble::WrongVlan},
-      {"wrong-gateway", Trouble::WrongGateway},
-      {"deaf", Trouble::Deaf}};
-  for (const auto& [word, trouble] : all)
+  for (const auto& [word, trouble] : troubles)
     if (word == name) return trouble;
   return std::nullopt;
+}
+
+std::vector<std::string> trouble_names() {
+  std::vector<std::string> names;
+  for (const auto& [word, trouble] : troubles) names.emplace_back(word);
+  return names;
 }
 
 namespace {
@@ -183,11 +199,49 @@ void Estate::trouble_all(Trouble what, bool on) {
   set(troubles_, what, on);
 }
 
+void Estate::end_troubles() {
+  vm_troubles_.clear();
+  host_troubles_.clear();
+  troubles_.clear();
+}
+
 bool Estate::troubled(const pve::Vm& vm, Trouble what) const {
   const auto mine = vm_troubles_.find(vm.id);
   const auto host = host_troubles_.find(vm.node);
   return troubles_.contains(what) || (mine != vm_troubles_.end() && mine->second.contains(what)) ||
          (host != host_troubles_.end() && host->second.contains(what));
+}
+
+/// What Proxmox shows and what the process got are both as that hand left them.
+void Estate::spoil_config(pve::Vm& vm) const {
+  const auto set = [&](const std::string& key, const std::string& value) {
+    vm.config[key] = vm.running[key] = value;
+  };
+  if (troubled(vm, Trouble::OldProcessor)) set("cpu", "kvm64");
+  if (troubled(vm, Trouble::AgentOff)) set("agent", "0");
+  if (troubled(vm, Trouble::EnrolledKeys) && vm.config.contains("efidisk0")) {
+    std::string efi = vm.config["efidisk0"];
+    const auto at = efi.find("pre-enrolled-keys=0");
+    if (at != std::string::npos)
+      efi.replace(at, 19, "pre-enrolled-keys=1");
+    else if (efi.find("pre-enrolled-keys=1") == std::string::npos)
+      efi += ",pre-enrolled-keys=1";
+    set("efidisk0", efi);
+  }
+  if (!troubled(vm, Trouble::IsoFirst)) return;
+  const auto installed = find_installed(dc_, vm, vm.config, factory_);
+  pve::Storage* storage = dc_.find_storage("local");
+  if (!installed || storage == nullptr) return;
+  pve::Volume iso;
+  iso.name = "iso/talos-by-hand.iso";
+  iso.content = "iso";
+  iso.format = "iso";
+  iso.size = iso.used = 300u << 20;
+  iso.image.format = "iso";
+  iso.image.identity = installed->volume->image.identity;
+  storage->on(vm.node)[iso.name] = iso;
+  set("ide0", "local:iso/talos-by-hand.iso,media=cdrom,size=300M");
+  set("boot", fmt::format("order=ide0;{}", installed->drive));
 }
 
 void Estate::spoil(const pve::Vm& vm, StartUp& start) const {

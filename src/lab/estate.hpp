@@ -33,7 +33,8 @@ struct Truth {
   std::vector<std::string> owns;  // shared addresses
 };
 
-/// What may be wrong with a VM although its config is right.
+/// What may be wrong with a VM: with what it runs although its config is right, or by the hand of
+/// somebody who changed that config a moment before it started.
 enum class Trouble {
   BootLoop,      // resets itself again and again
   NoBoot,        // the firmware refuses what is on the disk
@@ -42,8 +43,13 @@ enum class Trouble {
   WrongVlan,     // the switch puts its packets somewhere else
   WrongGateway,  // nobody routes for it
   Deaf,          // hears no power button
+  OldProcessor,  // config: cpu: kvm64
+  EnrolledKeys,  // config: an EFI disk with pre-enrolled-keys=1
+  IsoFirst,      // config: a Talos ISO in a drive, and that drive first in the boot order
+  AgentOff,      // config: agent: 0
 };
 std::optional<Trouble> parse_trouble(std::string_view name);  // "boot-loop", "wrong-vlan" …
+std::vector<std::string> trouble_names();
 
 /// The machines inside the VMs: whatever a VM boots comes to life with its process and ends with
 /// it, and what is written to its disks stays with the volumes.
@@ -71,6 +77,7 @@ class Estate {
   void trouble(unsigned vmid, Trouble what, bool on = true);
   void trouble_host(const std::string& host, Trouble what, bool on = true);
   void trouble_all(Trouble what, bool on = true);
+  void end_troubles();
   /// The VM's process dies under it.
   void crash(unsigned vmid);
 
@@ -88,6 +95,7 @@ class Estate {
   std::optional<pve::Guest> guest_of(const pve::Vm& vm) const;
   pve::Counters counters_of(const pve::Vm& vm) const;
   bool troubled(const pve::Vm& vm, Trouble what) const;
+  void spoil_config(pve::Vm& vm) const;
   void spoil(const pve::Vm& vm, StartUp& start) const;
 
   pve::Datacenter& dc_;

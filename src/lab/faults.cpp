@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "lab/estate.hpp"
 #include "lab/infisical.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "lab/pve/http.hpp"
@@ -71,10 +72,14 @@ class Faults::Reader {
     const auto vm = [&](const text::Value& id) {
       if (word(id) != "any" && !id.as_uint()) refuse(id, "the number of a VM or `any` is expected");
     };
-    if (action == "quorum") {
+    if (action == "quorum" || action == "dhcp") {
       flag(value);
-    } else if (action == "unlock") {
+    } else if (action == "unlock" || action == "crash") {
       vm(value);
+    } else if (action == "lease") {
+      if (word(value) != "all") vm(value);
+    } else if (action == "foreign") {
+      if (!IpAddress::parse(word(value))) refuse(value, "an address is expected");
     } else if (action == "lock" || action == "backup" || action == "change" || action == "create") {
       if (!value.is_map()) refuse(value, "a map is expected");
       const text::Value* id = value.find("vm");
@@ -96,6 +101,11 @@ class Faults::Reader {
     } else {
       word(value);
     }
+  }
+
+  const text::Value& map(const text::Value& value) const {
+    if (!value.is_map()) refuse(value, "a map is expected");
+    return value;
   }
 
   bool limit(const text::Entry& entry, Limits& limits) const {
@@ -120,11 +130,12 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
   Faults faults;
   if (root.is_null()) return faults;
   if (!root.is_list()) reader.refuse(root, "a list of faults is expected");
-  static const std::vector<std::string> actions{"down", "up",     "fill",   "free",   "quorum",
-                                                "lock", "unlock", "backup", "change", "create"};
+  static const std::vector<std::string> actions{"down",  "up",     "fill",   "free",   "quorum",
+                                                "lock",  "unlock", "backup", "change", "create",
+                                                "crash", "lease",  "dhcp",   "foreign"};
   for (const text::Value& rule : root.items()) {
     if (!rule.is_map())
-      reader.refuse(rule, "a fault is a map that begins with request, task or at");
+      reader.refuse(rule, "a fault is a map that begins with request, task, at or machine");
     if (const text::Value* request = rule.find("request")) {
       RequestRule one;
       auto where = reader.fields(*request, {"host", "method", "path"});
@@ -205,8 +216,29 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
         ++acts;
       }
       if (acts == 0) reader.refuse(rule, fmt::format("one of {} is needed", join(actions, ", ")));
+    } else if (const text::Value* machine = rule.find("machine")) {
+      MachineRule one;
+      for (const text::Entry& entry : reader.map(*machine).entries()) {
+        if (entry.key == "vm")
+          one.vmid = reader.count(entry.value);
+        else if (entry.key == "host")
+          one.host = reader.word(entry.value);
+        else
+          reader.refuse(entry.value, fmt::format("'{}' is not one of vm, host", entry.key));
+      }
+      for (const text::Entry& entry : rule.entries()) {
+        if (entry.key == "machine") continue;
+        if (entry.key != "trouble")
+          reader.refuse(entry.value, fmt::format("a machine cannot have '{}'", entry.key));
+        one.trouble = reader.word(entry.value);
+        if (!parse_trouble(one.trouble))
+          reader.refuse(entry.value, fmt::format("'{}' is not one of {}", one.trouble,
+                                                 join(trouble_names(), ", ")));
+      }
+      if (one.trouble.empty()) reader.refuse(rule, "trouble is needed");
+      faults.machines_.push_back(one);
     } else {
-      reader.refuse(rule, "a fault begins with request, task or at");
+      reader.refuse(rule, "a fault begins with request, task, at or machine");
     }
   }
   return faults;
@@ -329,6 +361,10 @@ void do_timed(pve::Datacenter& dc, const std::string& action, const text::Value&
 }  // namespace
 
 void Faults::arm(pve::Datacenter& dc) const {
+  arm(dc, [](const TimedRule&, SeededEntropy&) { return false; });
+}
+
+void Faults::arm(pve::Datacenter& dc, const First& first) const {
   struct State {
     std::vector<std::pair<RequestRule, Counter>> requests;
     std::vector<std::pair<TaskRule, Counter>> tasks;
@@ -385,8 +421,9 @@ void Faults::arm(pve::Datacenter& dc) const {
                              ? static_cast<Duration::rep>(
                                    chance->below(static_cast<std::uint64_t>(rule.within.count())))
                              : 0};
-    dc.world.after(rule.at + later,
-                   [&dc, rule, chance] { do_timed(dc, rule.action, rule.value, *chance); });
+    dc.world.after(rule.at + later, [&dc, rule, chance, first] {
+      if (!first(rule, *chance)) do_timed(dc, rule.action, rule.value, *chance);
+    });
   }
 }
 

@@ -4,6 +4,7 @@
 #include "base/entropy.hpp"
 #include "text/value.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@ class Datacenter;
 
 namespace rocca::lab {
 
+class Home;
 class Infisical;
 class World;
 
@@ -46,7 +48,13 @@ class World;
 ///                        # backup: { vm: 100, to: local }: the host's own job, archive included,
 ///                        # change: { vm: 100, by: alice@pam, set: { memory: 4096 } }
 ///                        # create: { vm: 101, host: pve1, by: alice@pam, set: { name: intruder } }
+///                        # crash: 100: its process dies; lease: 100 or all: the DHCP server gives
+///                        # other addresses from now on; dhcp: false: it gives none; foreign:
+///                        # 10.0.1.11: somebody else's machine has this address
 ///                        # `vm: any` is one of those there are, by the seed
+///   - machine: { vm: 100, host: pve1 }   # what runs in this VM, in all of a host, in all there
+///   are
+///     trouble: wrong-vlan                # from its next start on; estate.hpp has the words
 class Faults {
  public:
   /// Throws Error(Usage) `file:line:column: …` for anything it does not understand.
@@ -57,7 +65,12 @@ class Faults {
   void arm(pve::Datacenter& dc) const;
   /// The requests with `host: infisical` are its own.
   void arm(Infisical& infisical, const World& world) const;
-  bool empty() const noexcept { return requests_.empty() && tasks_.empty() && timed_.empty(); }
+  /// All of a home: its data centre, its servers, its network and the machines in its VMs. Troubles
+  /// of machines that were armed before are over.
+  void arm(Home& home) const;
+  bool empty() const noexcept {
+    return requests_.empty() && tasks_.empty() && timed_.empty() && machines_.empty();
+  }
 
  private:
   struct Limits {
@@ -98,12 +111,23 @@ class Faults {
     std::string action;
     text::Value value;
   };
+  struct MachineRule {
+    unsigned vmid = 0;  // 0: not one VM only
+    std::string host;
+    std::string trouble;
+  };
   class Counter;
   class Reader;
+
+  /// Does what a data centre alone cannot; false: it is no such thing.
+  using First = std::function<bool(const TimedRule&, SeededEntropy&)>;
+  void arm(pve::Datacenter& dc, const First& first) const;
+  static bool do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance);
 
   std::vector<RequestRule> requests_;
   std::vector<TaskRule> tasks_;
   std::vector<TimedRule> timed_;
+  std::vector<MachineRule> machines_;
 };
 
 }  // namespace rocca::lab

@@ -198,7 +198,7 @@ TEST_P(WrongFaults, AreRefusedWithTheirPlace) {
 INSTANTIATE_TEST_SUITE_P(
     All, WrongFaults,
     testing::Values(Wrong{"NotAList", "a: b", "list of faults"},
-                    Wrong{"UnknownKind", "- {foo: 1}", "request, task or at"},
+                    Wrong{"UnknownKind", "- {foo: 1}", "request, task, at or machine"},
                     Wrong{"NoAction", "- {request: {path: /x}}",
                           "delay, answer, cut, lose, truncate, strings or race"},
                     Wrong{"UnknownField", "- {request: {pth: /x}, cut: true}", "'pth'"},
@@ -212,6 +212,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Wrong{"LockHasNoPerson", "- {at: 1s, lock: {vm: 1, by: a@pam}}", "'by'"},
                     Wrong{"BadQuorum", "- {at: 1s, quorum: maybe}", "true or false"},
                     Wrong{"BadSet", "- {at: 1s, change: {vm: 1, set: 5}}", "a map"},
+                    Wrong{"BadTrouble", "- {machine: {vm: 1}, trouble: gremlins}",
+                          "'gremlins' is not one of boot-loop"},
+                    Wrong{"NoTrouble", "- {machine: {vm: 1}}", "trouble is needed"},
+                    Wrong{"BadMachine", "- {machine: {name: x}, trouble: halt}", "vm, host"},
+                    Wrong{"MachineIsNoMap", "- {machine: 100, trouble: halt}", "a map"},
+                    Wrong{"BadLease", "- {at: 1s, lease: mine}", "number of a VM"},
+                    Wrong{"BadForeign", "- {at: 1s, foreign: printer}", "an address"},
                     Wrong{"TaskWithoutEnd", "- {task: {type: x}}", "fail or hang"}),
     [](const auto& row) { return row.param.name; });
 

@@ -19,6 +19,8 @@ namespace {
 
 // Firmware alone reads next to nothing; a kernel and its initramfs are a hundred times this.
 constexpr std::uint64_t little_read = 4u << 20;
+// A system that runs idles below this; one that starts over and over never does.
+constexpr double busy = 0.25;
 // A machine that nobody talks to still hears what is shouted on its wire: bytes a second.
 constexpr std::uint64_t little_heard = 200;
 
@@ -40,6 +42,11 @@ bool hears(const Symptoms& symptoms) {
                            .count();
   const auto counted = static_cast<std::uint64_t>(std::max<std::int64_t>(seconds, 10));
   return symptoms.net_in >= counted * little_heard;
+}
+
+/// It has been on for long enough that a system would have shown itself.
+bool has_had_time(const Symptoms& s) {
+  return s.uptime && *s.uptime >= std::chrono::seconds{60};
 }
 
 std::string amount(std::uint64_t bytes) {
@@ -85,10 +92,39 @@ void judge_machine(const Symptoms& s, std::vector<Cause>& causes) {
          "machine.agent: true, then a power cycle", s.answer == Symptoms::Answer::Ours ? 92 : 50});
 }
 
+/// What the counters alone tell of a guest that never sent a byte, whatever its configuration is.
+void judge_start(const Symptoms& s, std::vector<Cause>& causes) {
+  if (!s.there || s.power != "running" || s.net_out > 0 || !has_had_time(s) ||
+      s.answer == Symptoms::Answer::Ours || s.answer == Symptoms::Answer::Maintenance)
+    return;
+  // What the configuration explains needs no second name.
+  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.weight > 80; }))
+    return;
+  if (s.disk_read < little_read)
+    causes.push_back({"its firmware starts nothing: it has hardly read its disk",
+                      "is the system disk in the boot order, and does it hold an image that the "
+                      "firmware accepts (no Secure Boot, the right architecture)?",
+                      64});
+  else if (s.cpu >= busy && s.disk_written == 0)
+    causes.push_back(
+        {"it starts over and over: it computes and reads, and never comes as far as its network",
+         "its console in Proxmox shows where it dies; a processor type below x86-64-v2 and a "
+         "damaged image do this",
+         64});
+  else if (s.cpu < busy && s.disk_written == 0)
+    causes.push_back(
+        {"it started and stands still: it has read a system, and neither wrote to its disk nor "
+         "sent anything",
+         "its console in Proxmox says why; an ISO that finds Talos on the disk halts like this",
+         64});
+}
+
 void judge_network(const Symptoms& s, std::vector<Cause>& causes) {
   if (!s.there || s.power != "running" || s.answer == Symptoms::Answer::Ours ||
       s.answer == Symptoms::Answer::Maintenance)
     return;
+  // Who never sent a byte has not come as far as its network.
+  if (s.net_out == 0 && has_had_time(s)) return;
   const std::string wire =
       s.vlan ? fmt::format("VLAN {} of {}", *s.vlan, s.bridge)
              : fmt::format("{} without a VLAN", s.bridge.empty() ? "its bridge" : s.bridge);
@@ -140,6 +176,11 @@ void judge_address(const Symptoms& s, std::vector<Cause>& causes) {
           {fmt::format("a machine of another cluster answers at {}", s.address),
            "give the node a free address; a machine that should be ours must be reset first", 99});
       break;
+    case Symptoms::Answer::OtherSystem:
+      causes.push_back({fmt::format("somebody else has {}: {}, and a Talos node never does",
+                                    s.address, s.answer_text),
+                        "give the node a free address, or move that machine away", 98});
+      break;
     case Symptoms::Answer::Ours:
     case Symptoms::Answer::Maintenance:
       if (!s.answer_text.empty())
@@ -156,6 +197,7 @@ void judge_address(const Symptoms& s, std::vector<Cause>& causes) {
 std::vector<Cause> diagnose(const Symptoms& symptoms) {
   std::vector<Cause> causes;
   judge_machine(symptoms, causes);
+  judge_start(symptoms, causes);
   judge_address(symptoms, causes);
   judge_network(symptoms, causes);
   if (causes.empty())
@@ -194,6 +236,38 @@ std::string render(const Symptoms& s, const std::vector<Cause>& causes) {
   text.pop_back();
   return text;
 }
+
+namespace {
+
+/// Does anybody say anything at this port?
+bool speaks(World& world, const std::string& address, unsigned port) {
+  net::Request request;
+  request.url = fmt::format("http://{}:{}/", address, port);
+  request.connect_timeout = std::chrono::milliseconds{500};
+  request.timeout = std::chrono::seconds{2};
+  try {
+    net::fetch(world.transport, request, world.stop);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    // Whatever else it says, somebody was there to say it.
+    return error.fault() != Fault::Unreachable;
+  }
+  return true;
+}
+
+/// Ports that other systems open and Talos does not, and that answer there: "port 22 answers".
+std::string other_system(World& world, const std::string& address) {
+  // A proxy on the way that answers for everybody answers at a port that nobody uses, too.
+  if (speaks(world, address, 1)) return "";
+  std::vector<std::string> open;
+  for (const unsigned port : {22u, 80u, 443u, 445u, 8006u})
+    if (speaks(world, address, port)) open.push_back(std::to_string(port));
+  if (open.empty()) return "";
+  return fmt::format("{} {} answer{} there", open.size() == 1 ? "port" : "ports", enumerate(open),
+                     open.size() == 1 ? "s" : "");
+}
+
+}  // namespace
 
 Symptoms examine(World& world, const std::string& name) {
   Symptoms s;
@@ -269,7 +343,11 @@ Symptoms examine(World& world, const std::string& name) {
   }
   if (s.address.empty()) return s;
   const talos::Sight sight = talos::look(world.transport, world.access(s.address), world.stop);
-  if (sight.door == talos::Door::Closed) return s;
+  if (sight.door == talos::Door::Closed) {
+    s.answer_text = other_system(world, s.address);
+    if (!s.answer_text.empty()) s.answer = Symptoms::Answer::OtherSystem;
+    return s;
+  }
   s.answer = sight.door == talos::Door::Ours          ? Symptoms::Answer::Ours
              : sight.door == talos::Door::Maintenance ? Symptoms::Answer::Maintenance
                                                       : Symptoms::Answer::Foreign;

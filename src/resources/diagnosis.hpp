@@ -46,9 +46,10 @@ struct Symptoms {
   // who speaks for it
   bool agent_answers = false;
   std::vector<IpAddress> agent_addresses;
-  enum class Answer { Nobody, Maintenance, Ours, Foreign, Stranger };
+  enum class Answer { Nobody, Maintenance, Ours, Foreign, Stranger, OtherSystem };
   Answer answer = Answer::Nobody;  // at its address
-  std::string answer_text;         // the stranger's UUID, or what the node waits for
+  std::string answer_text;  // the stranger's UUID, the other system's ports, or what the node waits
+                            // for
 };
 
 struct Cause {

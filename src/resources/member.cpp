@@ -77,12 +77,12 @@ class MemberKind final : public Thing {
     if (where.empty()) return "its address";
     const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
     if (sight.door == talos::Door::Foreign) return "a machine of this cluster at " + where;
-    if (!wish_.control_plane) {
-      const talos::Progress running = talos::until_running(sight);
-      return running.done ? "" : running.waiting_for;
-    }
+    const talos::Progress running = talos::until_running(sight);
+    if (!wish_.control_plane) return running.done ? "" : running.waiting_for;
     const talos::Progress etcd = talos::until_etcd(sight);
     if (!etcd.done) return etcd.waiting_for;
+    // etcd is one of many services that boot waits for; the others say it themselves.
+    if (!running.done) return running.waiting_for;
     talos::Client client = world.talos(where);
     client.set_deadline(5s);
     try {

@@ -1,0 +1,75 @@
+#include "base/strings.hpp"
+#include "lab/faults.hpp"
+#include "lab/home.hpp"
+#include "lab/pve/qemu.hpp"
+
+#include <iterator>
+
+namespace rocca::lab {
+
+namespace {
+
+/// The hardware addresses of a VM's cards, as its config has them.
+std::vector<std::string> cards_of(const pve::Datacenter& dc, const pve::Vm& vm) {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : vm.config)
+    if (key.starts_with("net"))
+      if (pve::Keys keys = pve::parse_keys(dc.schema, "net", value); !keys["macaddr"].empty())
+        all.push_back(keys["macaddr"]);
+  return all;
+}
+
+pve::Vm* vm_of(pve::Datacenter& dc, const std::string& id, SeededEntropy& chance) {
+  if (id != "any") return dc.find_vm(static_cast<unsigned>(parse_uint(id).value_or(0)));
+  if (dc.vms.empty()) return nullptr;
+  return &std::next(dc.vms.begin(), static_cast<std::ptrdiff_t>(chance.below(dc.vms.size())))
+              ->second;
+}
+
+}  // namespace
+
+bool Faults::do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance) {
+  const std::string& what = rule.action;
+  if (what == "dhcp") {
+    home.lans.dhcp_answers = rule.value.as_bool().value_or(true);
+  } else if (what == "foreign") {
+    Service page;
+    page.name = "foreign";
+    page.handler = [](const net::Incoming&, const std::shared_ptr<net::Responder>& to) {
+      to->answer(200, "", {}, "a printer");
+    };
+    home.lans.add_foreign(rule.value.text(), {{80, page}});
+  } else if (what == "lease" && rule.value.text() == "all") {
+    home.lans.change_all_leases();
+  } else if (what == "lease" || what == "crash") {
+    const pve::Vm* vm = vm_of(home.dc, rule.value.text(), chance);
+    if (vm == nullptr) return true;
+    if (what == "crash")
+      home.estate.crash(vm->id);
+    else
+      for (const std::string& card : cards_of(home.dc, *vm)) home.lans.change_lease(card);
+  } else {
+    return false;
+  }
+  home.world.note("fault: " + what);
+  return true;
+}
+
+void Faults::arm(Home& home) const {
+  arm(home.dc, [&home](const TimedRule& rule, SeededEntropy& chance) {
+    return do_at_home(home, rule, chance);
+  });
+  arm(home.internet.infisical, home.world);
+  home.estate.end_troubles();
+  for (const MachineRule& rule : machines_) {
+    const Trouble what = *parse_trouble(rule.trouble);
+    if (rule.vmid != 0)
+      home.estate.trouble(rule.vmid, what);
+    else if (!rule.host.empty())
+      home.estate.trouble_host(rule.host, what);
+    else
+      home.estate.trouble_all(what);
+  }
+}
+
+}  // namespace rocca::lab
