@@ -6,9 +6,21 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <ostream>
+#include <system_error>
 
 namespace rocca::cli {
+
+namespace {
+
+std::string real_path(const std::string& path) {
+  std::error_code ignored;
+  const auto real = std::filesystem::weakly_canonical(path, ignored);
+  return ignored ? path : real.string();
+}
+
+}  // namespace
 
 int run_new(Context& context, const Invocation& invocation) {
   const std::string name = invocation.argument("NAME").value();
@@ -18,7 +30,8 @@ int run_new(Context& context, const Invocation& invocation) {
   write_cluster(context, root, [&](const std::string& recipient) {
     spec::Scaffold made =
         from ? spec::scaffold_from(context.files, root, name, cluster_file(context, from),
-                                   spec::find_specs(context.files, root + "/clusters"), recipient)
+                                   spec::find_specs(context.files, root + "/clusters"), recipient,
+                                   real_path)
              : spec::scaffold(root, name, recipient);
     folder = made.folder;
     return made;

@@ -3,6 +3,7 @@
 #include "base/address.hpp"
 #include "base/files.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,12 +58,17 @@ void propose_addresses(Site& site, unsigned control_planes, unsigned workers, Fi
 Scaffold scaffold(const std::string& root, const std::string& name, const std::string& recipient,
                   const Site& site = Site::example());
 
-/// The same, made after another cluster: its text with comments, with names, addresses, VM ids and
-/// MAC addresses of its own (the next free block of the subnet, outside of every cluster of
-/// `others`), and copies of the files beside it. Throws Usage where it cannot be told apart from
-/// the other (an address that stands in a base), Conflict when the subnet has no room.
-Scaffold scaffold_from(Files& files, const std::string& root, const std::string& name,
-                       const std::string& from, const std::vector<std::string>& others,
-                       const std::string& recipient);
+/// Where a path leads when every link on its way is followed.
+using RealPath = std::function<std::string(const std::string&)>;
+
+/// The same, made after another cluster, which may lie in another repository: its text with
+/// comments, with names, addresses, VM ids and MAC addresses of its own (the next free block of the
+/// subnet, outside of every cluster of `others`), and copies of the files that its spec names below
+/// its folder; nothing else that lies there is looked at. Throws Usage where it cannot be told
+/// apart from the other (an address that stands in a base), Conflict when the subnet has no room.
+Scaffold scaffold_from(
+    Files& files, const std::string& root, const std::string& name, const std::string& source,
+    const std::vector<std::string>& others, const std::string& recipient,
+    const RealPath& real = [](const std::string& path) { return path; });
 
 }  // namespace rocca::spec

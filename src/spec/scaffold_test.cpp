@@ -128,6 +128,81 @@ TEST(NewFrom, CopiesPatchesButNeitherSecretsNorLock) {
   EXPECT_THAT(paths, Not(Contains(HasSubstr("rocca.lock"))));
 }
 
+TEST(NewFrom, CopiesWhatTheSpecNamesAndNothingElse) {
+  Repository repository;
+  std::string text = blue;
+  text.replace(text.find("hosts: [atlas]"), 14, "hosts: [atlas], caFile: pki/ca.pem");
+  text.insert(text.find("spec:"), "bases: [base/common.yaml, ../shared.yaml]\n");
+  write(repository.files, "clusters/blue/cluster.yaml", text);
+  write(repository.files, "clusters/blue/base/common.yaml",
+        "spec: { policy: { evenControlPlanes: warn } }\n");
+  write(repository.files, "clusters/shared.yaml", "spec: {}\n");
+  write(repository.files, "clusters/blue/pki/ca.pem", "a certificate");
+  repository.files.write("clusters/blue/pki/ca.pem", "a certificate", 0640);
+  for (const char* stray : {"secrets.yaml", "controlplane.yaml", "kubeconfig", "notes/old.yaml"})
+    write(repository.files, std::string("clusters/blue/") + stray, "a key in clear");
+  const Scaffold made = repository.copy("green");
+  std::vector<std::string> paths;
+  for (const NewFile& file : made.files)
+    if (!file.shared) paths.push_back(file.path);
+  EXPECT_THAT(paths, testing::UnorderedElementsAre(
+                         "clusters/green/cluster.yaml", "clusters/green/base/common.yaml",
+                         "clusters/green/patches/all.yaml", "clusters/green/pki/ca.pem"));
+  EXPECT_EQ(file_of(made, "clusters/green/pki/ca.pem").mode, 0640u);
+  EXPECT_THAT(file_of(made, "clusters/green/cluster.yaml").content, HasSubstr("../shared.yaml]"));
+}
+
+TEST(NewFrom, LeavesALinkThatLeadsOutOneFileForBoth) {
+  Repository repository;
+  const Scaffold made = scaffold_from(
+      repository.files, "", "green", "clusters/blue/cluster.yaml",
+      find_specs(repository.files, "clusters"), recipient, [](const std::string& path) {
+        return path == "clusters/blue/patches/all.yaml" ? "common/all.yaml" : path;
+      });
+  for (const NewFile& file : made.files) EXPECT_THAT(file.path, Not(HasSubstr("all.yaml")));
+  EXPECT_THAT(file_of(made, "clusters/green/cluster.yaml").content,
+              HasSubstr("patches: { all: ../../common/all.yaml }"));
+}
+
+TEST(NewFrom, StaysInItsOwnRepository) {
+  Repository repository;
+  write(repository.files, "clusters/blue/cluster.yaml",
+        "# yaml-language-server: $schema=../../deeper.json\n" + std::string(blue));
+  write(repository.files, "far/common.yaml", "machine: { sysctls: { a.b: \"1\" } }\n");
+  std::string text = repository.files.get("clusters/blue/cluster.yaml");
+  text.replace(text.find("all: patches/all.yaml"), 21,
+               "all: [patches/all.yaml, ../../far/common.yaml]");
+  write(repository.files, "clusters/blue/cluster.yaml", text);
+  const Scaffold made = scaffold_from(repository.files, "other/place", "green",
+                                      "clusters/blue/cluster.yaml", {}, recipient);
+  EXPECT_EQ(made.folder, "other/place/clusters/green");
+  const std::string& copy = file_of(made, "other/place/clusters/green/cluster.yaml").content;
+  EXPECT_THAT(copy, HasSubstr("[patches/all.yaml, ../../../../far/common.yaml]"));
+  EXPECT_THAT(copy, HasSubstr("$schema=../cluster.schema.json\n"));
+  for (const NewFile& file : made.files)
+    EXPECT_THAT(file.path, testing::StartsWith("other/place/"));
+  EXPECT_THAT(made.notes, Contains(HasSubstr("far/common.yaml is outside of this repository")));
+}
+
+TEST(NewFrom, TellsWhatIsStillTheOthersInPatches) {
+  Repository repository;
+  write(repository.files, "clusters/blue/patches/all.yaml",
+        "machine:\n  certSANs: [blue.home, 10.0.0.20, 10.0.0.200, bluebird.home]\n"
+        "  logging: { destinations: [{ endpoint: \"tcp://10.0.0.24:5170\" }] }\n");
+  const Scaffold made = repository.copy("green");
+  EXPECT_THAT(made.notes,
+              testing::IsSupersetOf({"clusters/blue/patches/all.yaml:2:14: `blue.home` in a patch "
+                                     "is still blue's: look at it in the copy",
+                                     "clusters/blue/patches/all.yaml:2:25: `10.0.0.20` in a patch "
+                                     "is still blue's: look at it in the copy",
+                                     "clusters/blue/patches/all.yaml:3:41: `tcp://10.0.0.24:5170` "
+                                     "in a patch is still blue's: look at it in the copy"}));
+  for (const std::string& note : made.notes) {
+    EXPECT_THAT(note, Not(HasSubstr("10.0.0.200")));
+    EXPECT_THAT(note, Not(HasSubstr("bluebird")));
+  }
+}
+
 TEST(NewFrom, RefusesASharedState) {
   Repository repository;
   std::string text = blue;
