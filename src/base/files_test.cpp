@@ -151,6 +151,12 @@ TEST_P(FilesContract, MakesFoldersWithTheirParents) {
   EXPECT_EQ(fault_of([&] { files().make_folder(at("x/y/z/f")); }), Fault::Conflict);
 }
 
+TEST(RealFiles, GivesUpWhereNoFolderCanBeMade) {
+  RealFiles files;
+  // The kernel says that nothing is there, although the parent is.
+  EXPECT_THROW(files.make_folder("/proc/rocca/a", 0700), Error);
+}
+
 TEST_P(FilesContract, AFolderIsNoFile) {
   files().make_folder(at("d"));
   EXPECT_EQ(fault_of([&] { files().find(at("d")); }), Fault::Usage);

@@ -239,7 +239,9 @@ void RealFiles::make_folder(const std::string& path, unsigned mode) {
   const std::string parent = folder_of(path);
   if (errno != ENOENT || parent == path || parent == ".") fail(path, "made a folder");
   make_folder(parent, mode);
-  make_folder(path, mode);
+  // Some places (/proc) say that nothing is there even where the parent is: not again and again.
+  if (::mkdir(checked(path), mode) == 0) return sync_folder(parent);
+  if (errno != EEXIST) fail(path, "made a folder");
 }
 
 std::vector<std::string> RealFiles::list(const std::string& folder) {

@@ -304,10 +304,13 @@ int run_secrets_edit(Context& context, const Invocation& invocation) {
           .value_or(context.variable("VISUAL").value_or(context.variable("EDITOR").value_or("vi")));
   auto words = sops::shell_words(command);
   if (words.empty()) throw Error(Fault::Usage, "EDITOR names no command");
+  HeldSignals signals;  // before the draft, which is wiped before a signal ends us
   const PrivateFile draft(context.environment, path.substr(path.rfind('/') + 1), before.reveal());
   words.push_back(draft.path());
   for (;;) {
-    if (const int code = run_on_terminal(words); code != 0)
+    const int code = run_on_terminal(words, signals);
+    if (signals.caught() != 0) return 128 + signals.caught();
+    if (code != 0)
       throw Error(Fault::Rejected, fmt::format("`{}` ended with exit code {}; nothing was changed",
                                                words.front(), code));
     const Secret after = draft.read();

@@ -252,6 +252,9 @@ std::vector<Value> read_documents(std::string_view text, Format format, std::str
   std::vector<Value> documents;
   switch (format) {
     case Format::Yaml:
+      if (text.empty())  // as SOPS itself; a file of blanks or comments is an empty document
+        throw Error(Fault::Usage, fmt::format("{}: the file is empty", name))
+            .hint("a document without values is `{}`");
       documents = text::parse_yaml_stream(text, name, limits);
       if (documents.empty()) documents.push_back(text::parse_yaml(text, name, limits));
       // An empty document is an empty map to SOPS.

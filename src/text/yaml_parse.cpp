@@ -93,6 +93,7 @@ class Reader {
     check_source(text, limits, /*yaml=*/true);
     if (text.starts_with(byte_order_mark)) offset_ = byte_order_mark.size();
     text_ = text.substr(offset_);
+    if (text_.empty()) text_ = "";  // libyaml asserts that there is an address
     check_directives();
     index_.emplace(text_);
     has_comments_ = text_.find('#') != std::string_view::npos;
