@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "cli/context.hpp"
 #include "spec/load.hpp"
+#include "talos/patch_check.hpp"
 
 #include <fmt/format.h>
 
@@ -21,6 +22,7 @@ const text::Value* find_bundle(const text::Value& secrets) {
 spec::Spec load_cluster(Context& context, const std::optional<std::string>& cluster) {
   const std::string file = cluster_file(context, cluster);
   spec::Loaded loaded = spec::load(context.files, file);
+  if (!loaded.diagnostics.has_errors()) talos::check_patches(loaded.spec, loaded.diagnostics);
   if (loaded.diagnostics.has_errors()) {
     context.err << loaded.diagnostics.render();
     loaded.diagnostics.throw_if_errors(file);

@@ -3,6 +3,7 @@
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 #include "spec/load.hpp"
+#include "talos/patch_check.hpp"
 #include "text/json.hpp"
 #include "text/value.hpp"
 #include "text/yaml.hpp"
@@ -70,9 +71,9 @@ int run_validate(Context& context, const Invocation& invocation) {
   const std::string file = cluster_file(context, invocation.argument("CLUSTER"));
   const std::string shown =
       file.starts_with(context.folder + "/") ? file.substr(context.folder.size() + 1) : file;
-  const spec::Loaded loaded =
-      spec::load_text(context.files, context.files.get(file, text::Limits{}.size), shown,
-                      file.substr(0, file.rfind('/')));
+  spec::Loaded loaded = spec::load_text(context.files, context.files.get(file, text::Limits{}.size),
+                                        shown, file.substr(0, file.rfind('/')));
+  if (!loaded.diagnostics.has_errors()) talos::check_patches(loaded.spec, loaded.diagnostics);
   const Diagnostics& found = loaded.diagnostics;
   const bool bad =
       found.has_errors() || (invocation.is_set("strict") && found.count(Severity::Warning) > 0);

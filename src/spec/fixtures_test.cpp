@@ -4,6 +4,7 @@
 #include "spec/load.hpp"
 #include "spec/rules.hpp"
 #include "support/golden.hpp"
+#include "talos/patch_check.hpp"
 
 #include <gmock/gmock.h>
 
@@ -64,7 +65,9 @@ Loaded load_bad(const std::string& name) {
   MemoryFiles files = in_memory("tests/spec/bad");
   if (const auto lock = files.find("c/files/" + name + ".lock", Files::default_limit))
     files.write("c/rocca.lock", *lock, 0644);
-  return load(files, "c/" + name + ".yaml");
+  Loaded loaded = load(files, "c/" + name + ".yaml");
+  if (!loaded.diagnostics.has_errors()) talos::check_patches(loaded.spec, loaded.diagnostics);
+  return loaded;
 }
 
 std::string code_of(const std::string& fixture) {
@@ -106,7 +109,8 @@ class GoodSpec : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoodSpec, HasNothingToSayAndResolvesToItself) {
   MemoryFiles files = in_memory("examples");
-  const Loaded loaded = load(files, "c/" + GetParam() + ".yaml");
+  Loaded loaded = load(files, "c/" + GetParam() + ".yaml");
+  talos::check_patches(loaded.spec, loaded.diagnostics);
   EXPECT_EQ(loaded.diagnostics.render(), "");
   const std::string yaml = resolved_yaml(loaded.spec);
   const Loaded again = load_text(files, yaml, "resolved.yaml", loaded.spec.folder);

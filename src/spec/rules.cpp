@@ -81,6 +81,9 @@ constexpr Rule table[] = {
     {"patch-owned", E, "a patch that changes what rocca keeps",
      "Identity, keys, tokens, machine type and cluster id come from the secrets bundle; another "
      "value would cut the node off."},
+    {"patch-refused", E, "a patch that makes a configuration Talos would refuse",
+     "Every patch is laid on the configuration it is for, with Talos's own rules, before anything "
+     "runs. A node that refuses its configuration would stay in maintenance mode."},
     {"patch-kernel-args", W, "kernel arguments in a patch",
      "machine.install.extraKernelArgs is ignored with systemd-boot (UEFI from Talos 1.10) and lost "
      "by upgrades; talos.kernelArgs puts them into the schematic."},

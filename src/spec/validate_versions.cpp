@@ -169,8 +169,8 @@ void check_document(const Look& look, const Tree& document, const TalosLine* lin
   if (kind && kind->is_scalar()) {
     const auto first = first_minor_of_kind(kind->text);
     if (!first)
-      look.findings.add("patch-kind", Severity::Warning, place(kind->where),
-                        fmt::format("rocca does not know the document kind {}{}", kind->text,
+      look.findings.add("patch-kind", place(kind->where),
+                        fmt::format("no Talos has a document of the kind {}{}", kind->text,
                                     did_you_mean(kind->text, document_kinds())));
     else if (line != nullptr && line->minor < *first)
       look.findings.add(

@@ -447,25 +447,6 @@ std::vector<ConfigDocument> decoded(const std::vector<Value>& values, unsigned m
   return documents;
 }
 
-std::vector<ConfigDocument> with_patches(std::vector<ConfigDocument> config,
-                                         const std::vector<ConfigPatch>& patches, unsigned minor) {
-  for (const ConfigPatch& patch : patches) {
-    if (patch.form == ConfigPatch::Form::Merge) {
-      config = merged(std::move(config), patch, minor);
-      continue;
-    }
-    if (config.size() != 1)
-      throw Error(Fault::Usage,
-                  fmt::format("{}: a JSON patch cannot be applied: this configuration has {} "
-                              "documents",
-                              patch.name, config.size()))
-          .hint("write it as a merge patch; `$patch: delete` takes things away");
-    config = decoded({json_patched(encode_document(config.front(), minor), patch)}, minor,
-                     patch.name, Fault::Usage);
-  }
-  return config;
-}
-
 constexpr std::array<std::string_view, 13> secret_keys{
     "token",     "secret",       "key",           "aescbcEncryptionSecret",
     "password",  "auth",         "identityToken", "secretboxEncryptionSecret",
@@ -518,6 +499,19 @@ Value masked(const Value& value, std::string_view key) {
 
 }  // namespace
 
+std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const ConfigPatch& patch,
+                                    unsigned minor) {
+  if (patch.form == ConfigPatch::Form::Merge) return merged(std::move(config), patch, minor);
+  if (config.size() != 1)
+    throw Error(Fault::Usage,
+                fmt::format("{}: a JSON patch cannot be applied: this configuration has {} "
+                            "documents",
+                            patch.name, config.size()))
+        .hint("write it as a merge patch; `$patch: delete` takes things away");
+  return decoded({json_patched(encode_document(config.front(), minor), patch)}, minor, patch.name,
+                 Fault::Usage);
+}
+
 std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor) {
   std::vector<Value> values;
   for (const ConfigDocument& document : config)
@@ -529,7 +523,7 @@ MachineConfig render_config(const ConfigInput& input) {
   const auto minor = static_cast<unsigned>(input.talos.minor());
   std::vector<ConfigDocument> config =
       decoded(Renderer{input}.documents(), minor, "rendered", Fault::Usage);
-  config = with_patches(std::move(config), input.patches, minor);
+  for (const ConfigPatch& patch : input.patches) config = patched(std::move(config), patch, minor);
   return {Secret::take(encode_config(config, minor)), mask_config(config, minor)};
 }
 

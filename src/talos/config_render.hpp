@@ -104,6 +104,10 @@ struct MachineConfig {
 /// would refuse. The same input is the same text.
 MachineConfig render_config(const ConfigInput& input);
 
+/// A rendered configuration with one more patch, of either form. Throws Error(Usage) as `merged`.
+std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const ConfigPatch& patch,
+                                    unsigned minor);
+
 /// A configuration with `***` in place of everything that is or may be a secret.
 std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor);
 
