@@ -23,45 +23,14 @@ std::string url_of(const spec::Spec& spec, const std::string& schematic,
   return base + factory::image_path(schematic, *spec.talos.version, artifact);
 }
 
-void lock_extensions(const spec::Spec& spec, spec::Lock& lock, const Sources& sources) {
-  const std::string version = to_string(*spec.talos.version);
-  // Whoever builds schematics elsewhere needs no list; who names extensions does.
-  if (spec.talos.extensions.empty()) return;
-  if (lock.extensions_of != version || sources.refresh) {
-    lock.extensions.clear();
-    for (const auto& extension : sources.factory.extensions(*spec.talos.version))
-      lock.extensions.push_back(extension.name);
-    std::sort(lock.extensions.begin(), lock.extensions.end());
-    lock.extensions_of = version;
-  }
-  for (const auto& extension : spec.talos.extensions) {
-    const std::string name = factory::extension_name(*extension);
-    if (std::binary_search(lock.extensions.begin(), lock.extensions.end(), name)) continue;
-    throw Error(Fault::Usage, fmt::format("{}: the factory has no extension `{}` for Talos v{}{}",
-                                          to_string(spec.position(extension.where)), name, version,
-                                          did_you_mean(name, lock.extensions)))
-        .hint("`rocca explain extension-not-listed`; the whole list is in rocca.lock");
-  }
-}
-
-/// Which schematic each node has, and the images that must be there for them.
-void lock_images(Files& files, const spec::Spec& spec, const spec::Lock& before, spec::Lock& lock,
-                 const Sources& sources) {
-  lock.schematics.clear();
-  lock.images.clear();
-  const bool meta = *spec.network.addressing == spec::Addressing::Meta;
+/// What the factory must say: how large each image is.
+void lock_sizes(Files& files, const spec::Spec& spec, spec::Lock& lock, const Sources& sources) {
   for (const spec::Node& node : spec.nodes) {
-    const factory::NodeImage image = factory::node_image(files, spec, node);
-    lock.schematics[meta && !node.existing ? node.name : shared_schematic] = image.id;
     const auto artifact = artifact_of(spec, node);
     if (!artifact) continue;
-    const std::string file = factory::image_file(image.id, *spec.talos.version, *artifact);
-    if (lock.images.contains(file)) continue;
-    spec::LockedArtifact& pinned = lock.images[file];
-    pinned.url = url_of(spec, image.id, *artifact);
-    if (const auto old = before.images.find(file);
-        old != before.images.end() && old->second.url == pinned.url)
-      pinned = old->second;
+    const factory::NodeImage image = factory::node_image(files, spec, node);
+    spec::LockedArtifact& pinned =
+        lock.images[factory::image_file(image.id, *spec.talos.version, *artifact)];
     if (pinned.size && !sources.refresh) continue;
     within(fmt::format("looking for the image of {}", node.name), [&] {
       // A factory makes images only of schematics that it was told.
@@ -112,8 +81,7 @@ std::optional<factory::Artifact> artifact_of(const spec::Spec& spec, const spec:
   return artifact;
 }
 
-spec::Lock resolve(Files& files, const spec::Spec& spec, const spec::Lock& before,
-                   const Sources& sources) {
+spec::Lock pin(Files& files, const spec::Spec& spec, const spec::Lock& before) {
   if (!before.cluster.empty() && before.cluster != *spec.name)
     throw Error(Fault::Refused, fmt::format("rocca.lock is of the cluster {}, and the spec of {}",
                                             before.cluster, *spec.name))
@@ -122,8 +90,53 @@ spec::Lock resolve(Files& files, const spec::Spec& spec, const spec::Lock& befor
   lock.cluster = *spec.name;
   lock.talos = to_string(*spec.talos.version);
   lock.kubernetes = to_string(*spec.kubernetes.version);
-  lock_extensions(spec, lock, sources);
-  lock_images(files, spec, before, lock, sources);
+  lock.schematics.clear();
+  lock.images.clear();
+  const bool meta = *spec.network.addressing == spec::Addressing::Meta;
+  for (const spec::Node& node : spec.nodes) {
+    const factory::NodeImage image = factory::node_image(files, spec, node);
+    lock.schematics[meta && !node.existing ? node.name : shared_schematic] = image.id;
+    const auto artifact = artifact_of(spec, node);
+    if (!artifact) continue;
+    const std::string file = factory::image_file(image.id, *spec.talos.version, *artifact);
+    spec::LockedArtifact& pinned = lock.images[file];
+    pinned.url = url_of(spec, image.id, *artifact);
+    const auto old = before.images.find(file);
+    if (old != before.images.end() && (old->second.url.empty() || old->second.url == pinned.url)) {
+      pinned.size = old->second.size;
+      pinned.sha256 = old->second.sha256;
+    }
+  }
+  return lock;
+}
+
+void check_extensions(const spec::Spec& spec, spec::Lock& lock, factory::Client& factory,
+                      bool refresh) {
+  const std::string version = to_string(*spec.talos.version);
+  // Whoever builds schematics elsewhere needs no list; who names extensions does.
+  if (spec.talos.extensions.empty()) return;
+  if (lock.extensions_of != version || refresh) {
+    lock.extensions.clear();
+    for (const auto& extension : factory.extensions(*spec.talos.version))
+      lock.extensions.push_back(extension.name);
+    std::sort(lock.extensions.begin(), lock.extensions.end());
+    lock.extensions_of = version;
+  }
+  for (const auto& extension : spec.talos.extensions) {
+    const std::string name = factory::extension_name(*extension);
+    if (std::binary_search(lock.extensions.begin(), lock.extensions.end(), name)) continue;
+    throw Error(Fault::Usage, fmt::format("{}: the factory has no extension `{}` for Talos v{}{}",
+                                          to_string(spec.position(extension.where)), name, version,
+                                          did_you_mean(name, lock.extensions)))
+        .hint("`rocca explain extension-not-listed`; the whole list is in rocca.lock");
+  }
+}
+
+spec::Lock resolve(Files& files, const spec::Spec& spec, const spec::Lock& before,
+                   const Sources& sources) {
+  spec::Lock lock = pin(files, spec, before);
+  check_extensions(spec, lock, sources.factory, sources.refresh);
+  lock_sizes(files, spec, lock, sources);
   lock_nodes(spec, before, lock, sources);
   return lock;
 }

@@ -32,6 +32,15 @@ struct Sources {
 spec::Lock resolve(Files& files, const spec::Spec& spec, const spec::Lock& before,
                    const Sources& sources);
 
+/// The part of it that nobody need be asked for: versions, schematic ids and image URLs. Throws
+/// Refused for the lock of another cluster.
+spec::Lock pin(Files& files, const spec::Spec& spec, const spec::Lock& before);
+
+/// Are the spec's extensions among those that the factory has for this Talos? Its list is asked for
+/// once and kept in the lock. Throws Usage for one that it does not have.
+void check_extensions(const spec::Spec& spec, spec::Lock& lock, factory::Client& factory,
+                      bool refresh = false);
+
 /// Hosts and VM ids of all virtual nodes, written into `lock`. Each id that is chosen anew is made
 /// sure of with `is_free`, because a token may not see every VM.
 void choose_nodes(const spec::Spec& spec, const spec::Lock& before, spec::Lock& lock,

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "locking/resolve.hpp"
 #include "resources/choose.hpp"
 #include "resources/diagnosis.hpp"
 #include "resources/run_impl.hpp"
@@ -112,9 +113,28 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
   cluster.lock = choose(cluster.spec, cluster.lock, choices);
 }
 
+/// Versions, images and extensions are pinned before anything is compared: what a run does is what
+/// rocca.lock says.
+void Run::Impl::pin(Look& look) {
+  with_world(look, [&](World& world) {
+    cluster.lock = locking::pin(doors.files, cluster.spec, cluster.lock);
+    factory::Client factory = world.factory();
+    spec::Lock checked = cluster.lock;
+    try {
+      locking::check_extensions(cluster.spec, checked, factory);
+      cluster.lock = std::move(checked);
+    } catch (const Error& error) {
+      // A cluster that runs needs no factory; one that is to be raised hears of it at its
+      // schematic.
+      if (error.fault() == Fault::Usage || error.fault() == Fault::Interrupted) throw;
+    }
+  });
+}
+
 std::unique_ptr<Look> Run::Impl::look_up() {
   auto look = std::make_unique<Look>(doors.clock);
   load(*look);
+  pin(*look);
   std::vector<Marked> marked;
   Ground ground{look->prior, {}};
   if (cluster.proxmox)
@@ -131,6 +151,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
       for (const proxmox::StorageInfo& storage : look->survey.storages(client, host))
         if (storage.shared) ground.shared_storages.insert(storage.name);
     });
+  if (options.locked) spec::require_unchanged(written, cluster.lock);
   look->desired = expand(cluster, ground, marked);
   look->graph = engine::build(look->desired, look->prior);
   RunWorlds worlds{cluster, look->survey, look->known, doors};

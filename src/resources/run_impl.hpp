@@ -72,6 +72,7 @@ struct Run::Impl {
   Look& seen();
   std::unique_ptr<state::Lock> take_lock();
   void load(Look& look);
+  void pin(Look& look);
   void store_first(Look& look);
   void write_lock(const spec::Lock& lock);
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
