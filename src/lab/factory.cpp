@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/version.hpp"
+#include "lab/factory_catalog.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -141,13 +142,21 @@ std::string json_list(const std::vector<std::string>& items) {
   return text::emit_json(list);
 }
 
+/// Of "v1.11.5".
+unsigned minor_of(const std::string& version) {
+  const auto parts = split(version, '.');
+  return parts.size() < 2 ? 0 : static_cast<unsigned>(parse_uint(parts[1]).value_or(0));
+}
+
 }  // namespace
 
-ImageFactory::ImageFactory(std::string origin) : origin_(std::move(origin)) {
-  for (const char* name : {"iscsi-tools", "qemu-guest-agent", "tailscale", "util-linux-tools"})
-    extensions.push_back(
-        {fmt::format("siderolabs/{}", name), fmt::format("ghcr.io/siderolabs/{}:latest", name),
-         "sha256:" + sha256_hex(name), "Sidero Labs", fmt::format("[official] {}", name)});
+ImageFactory::ImageFactory(std::string origin)
+    : versions(talos_releases()), origin_(std::move(origin)) {
+  for (const OfferedExtension& offered : offered_extensions())
+    extensions.push_back({fmt::format("siderolabs/{}", offered.name),
+                          fmt::format("ghcr.io/siderolabs/{}:latest", offered.name),
+                          "sha256:" + sha256_hex(offered.name), "Sidero Labs",
+                          fmt::format("[official] {}", offered.name), offered.first, offered.last});
 }
 
 ImageFactory::Schematic ImageFactory::read_schematic(std::string_view text) {
@@ -285,7 +294,9 @@ net::Handler ImageFactory::handler() {
       if (std::find(versions.begin(), versions.end(), version) == versions.end())
         return plain(404, fmt::format("version {} is not available\n", version));
       Value list = Value::list();
+      const unsigned minor = minor_of(version);
       for (const Extension& each : extensions) {
+        if (minor < each.first_minor || minor > each.last_minor) continue;
         Value item = Value::map();
         item.set("name", Value::string(each.name));
         item.set("ref", Value::string(each.ref));

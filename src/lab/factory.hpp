@@ -18,6 +18,8 @@ class ImageFactory {
  public:
   struct Extension {
     std::string name, ref, digest, author, description;
+    unsigned first_minor = 0;
+    unsigned last_minor = 99;
   };
 
   explicit ImageFactory(std::string origin = "https://factory.talos.dev");
@@ -51,8 +53,7 @@ class ImageFactory {
 
   /// Every download is cut after nine bytes while this is set, length included.
   bool truncate = false;
-  std::vector<std::string> versions{"v1.9.6",  "v1.10.9",  "v1.11.5", "v1.11.6",
-                                    "v1.12.7", "v1.12.11", "v1.13.0", "v1.13.9"};
+  std::vector<std::string> versions;
   std::vector<Extension> extensions;
 
  private:

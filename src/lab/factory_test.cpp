@@ -78,8 +78,10 @@ TEST_F(Factory, HostsOfTheSimulationSeeWhatWouldBoot) {
 
 TEST_F(Factory, ListsVersionsAndExtensions) {
   EXPECT_THAT(send("GET", "/versions").body, HasSubstr("\"v1.13.0\""));
+  EXPECT_THAT(send("GET", "/versions").body, HasSubstr("\"v1.10.4\""));
   EXPECT_THAT(send("GET", "/version/v1.11.5/extensions/official").body,
-              HasSubstr("siderolabs/tailscale"));
+              testing::AllOf(HasSubstr("siderolabs/tailscale"), HasSubstr("siderolabs/zfs"),
+                             testing::Not(HasSubstr("siderolabs/multipath-tools"))));
   EXPECT_EQ(send("GET", "/version/v9.9.9/extensions/official").head.status, 404);
 }
 
