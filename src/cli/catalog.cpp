@@ -44,7 +44,12 @@ Catalog catalog() {
                    .flags = {{.name = "from",
                               .kind = FlagKind::Text,
                               .value = "CLUSTER",
-                              .help = "the cluster to copy: a name, a folder or a file"}},
+                              .help = "the cluster to copy: a name, a folder or a file"},
+                             {.name = "secrets",
+                              .kind = FlagKind::Text,
+                              .value = "FILE",
+                              .help = "take the Talos secrets over from a secrets.yaml of talosctl "
+                                      "or from a control plane's machine config"}},
                    .examples = {{"rocca new blue", "a first cluster"},
                                 {"rocca new green --from blue", "a second one beside it"}},
                    .run = run_new});
@@ -168,7 +173,8 @@ Catalog catalog() {
                  {.name = "secrets",
                   .kind = FlagKind::Text,
                   .value = "FILE",
-                  .help = "the secrets, in the form of talosctl"},
+                  .help =
+                      "take them from there: a secrets.yaml, or a control plane's machine config"},
                  {.name = "show-secrets", .help = "keys and tokens in clear"}},
        .examples = {{"rocca render blue --node cp-1", "one node, secrets masked"},
                     {"rocca render blue --out configs --show-secrets",

@@ -5,9 +5,11 @@
 #include "cli/context.hpp"
 #include "spec/load.hpp"
 #include "talos/patch_check.hpp"
+#include "text/yaml.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
 namespace rocca::cli {
@@ -53,7 +55,47 @@ secrets::Bundle get_bundle(Context& context, Keys& keys, const spec::Spec& spec)
     message += plain ? fmt::format("\n  {} in {}", bundle_key, path)
                      : fmt::format("\n  {} (no such file)", path);
   }
-  throw Error(Fault::NotFound, std::move(message)).hint("`rocca new` makes one with a new cluster");
+  throw Error(Fault::NotFound, std::move(message))
+      .hint(
+          "`rocca secrets init` makes one; with --from it takes over that of a cluster that runs");
+}
+
+namespace {
+
+// The bundle has neither of these keys, and every document of a machine config has one of them.
+bool is_machine_config(const text::Value& document) {
+  return document.is_map() &&
+         (document.find("machine") != nullptr || document.find("kind") != nullptr);
+}
+
+}  // namespace
+
+secrets::Bundle bundle_of_file(Context& context, const std::string& path) {
+  const Secret content = Secret::take(
+      context.files.get(path.starts_with('/') ? path : fmt::format("{}/{}", context.folder, path)));
+  Diagnostics problems;
+  std::optional<secrets::Bundle> bundle;
+  if (secrets::sops::is_encrypted(content.reveal(), secrets::sops::Format::Yaml)) {
+    Keys keys{context};
+    const auto file =
+        secrets::sops::File::parse(content.reveal(), secrets::sops::Format::Yaml, path);
+    const auto plain = file.decrypt(keys.data_key(file));
+    const text::Value* found =
+        plain.documents().empty() ? nullptr : find_bundle(plain.documents().front());
+    if (found != nullptr) bundle = secrets::read_bundle(*found, path, problems);
+  } else {
+    auto documents = text::parse_yaml_stream(content.reveal(), path);
+    const bool config = std::any_of(documents.begin(), documents.end(), is_machine_config);
+    for (text::Value& document : documents) document.wipe();
+    bundle = config ? secrets::read_bundle_from_config(content.reveal(), path, problems)
+                    : secrets::read_bundle(content.reveal(), path, problems);
+  }
+  context.err << problems.render();
+  problems.throw_if_errors(path);
+  if (!bundle)
+    throw Error(Fault::Usage, path + " holds no secrets of a Talos cluster")
+        .hint("what `talosctl gen secrets` writes, or the machine config of a control plane");
+  return std::move(*bundle);
 }
 
 }  // namespace rocca::cli

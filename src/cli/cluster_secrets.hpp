@@ -28,6 +28,11 @@ std::vector<std::string> secret_files(const spec::Spec& spec);
 /// The cluster's Talos bundle. Error(NotFound) names every file that was looked into.
 secrets::Bundle get_bundle(Context& context, Keys& keys, const spec::Spec& spec);
 
+/// The bundle of a file in any form it is kept in: what `talosctl gen secrets` writes, the machine
+/// config of a control plane, or a SOPS file that rocca or sops made of a bundle. Its problems are
+/// printed, and errors among them end the verb.
+secrets::Bundle bundle_of_file(Context& context, const std::string& path);
+
 /// `rocca secrets show` for a cluster instead of a file.
 int show_cluster_secrets(Context& context, const Invocation& invocation,
                          const std::optional<std::string>& cluster);

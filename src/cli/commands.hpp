@@ -27,6 +27,7 @@ int run_plan(Context& context, const Invocation& invocation);
 int run_render(Context& context, const Invocation& invocation);
 int run_schema(Context& context, const Invocation& invocation);
 int run_secrets_decrypt(Context& context, const Invocation& invocation);
+int run_secrets_init(Context& context, const Invocation& invocation);
 int run_secrets_edit(Context& context, const Invocation& invocation);
 int run_secrets_encrypt(Context& context, const Invocation& invocation);
 int run_secrets_rotate(Context& context, const Invocation& invocation);

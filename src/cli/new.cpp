@@ -1,3 +1,4 @@
+#include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -26,8 +27,10 @@ int run_new(Context& context, const Invocation& invocation) {
   const std::string name = invocation.argument("NAME").value();
   const std::string root = repository(context);
   const auto from = invocation.find("from");
+  std::optional<secrets::Bundle> bundle;
+  if (const auto file = invocation.find("secrets")) bundle = bundle_of_file(context, *file);
   std::string folder;
-  write_cluster(context, root, [&](const std::string& recipient) {
+  const auto make = [&](const std::string& recipient) {
     spec::Scaffold made =
         from ? spec::scaffold_from(context.files, root, name, cluster_file(context, from),
                                    spec::find_specs(context.files, root + "/clusters"), recipient,
@@ -35,7 +38,8 @@ int run_new(Context& context, const Invocation& invocation) {
              : spec::scaffold(root, name, recipient);
     folder = made.folder;
     return made;
-  });
+  };
+  write_cluster(context, root, make, {}, std::move(bundle));
   if (folder.starts_with(context.folder + "/")) folder.erase(0, context.folder.size() + 1);
   context.err << fmt::format("next: edit {}/{}, then `rocca validate {}`\n", folder,
                              spec::spec_file_name, name);

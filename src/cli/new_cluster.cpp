@@ -43,12 +43,9 @@ std::string key_path(const Context& context) {
   return (config ? *config : *home + "/.config") + "/sops/age/keys.txt";
 }
 
-struct Key {
-  std::string recipient;
-  std::string made_at;  // the file, if it was made now
-};
+}  // namespace
 
-Key age_key(Context& context) {
+AgeKey age_key(Context& context) {
   const std::string path = key_path(context);
   if (is_there(context, path)) {
     Diagnostics problems;
@@ -65,18 +62,27 @@ Key age_key(Context& context) {
   return {identity.recipient()->text(), path};
 }
 
+void tell_about(const AgeKey& key, Context& context) {
+  if (!key.made_at.empty())
+    context.err << fmt::format(
+        "made the age key {}: keep a copy of it, without it no secret can be read again\n",
+        key.made_at);
+}
+
+namespace {
+
 /// The cluster's own PKI, as the text of an encrypted file.
 std::string make_secrets(Context& context, const std::string& spec_text, const std::string& path,
                          const secrets::sops::Recipe& recipe,
-                         const std::map<std::string, Secret>& known) {
+                         const std::map<std::string, Secret>& known,
+                         std::optional<secrets::Bundle> bundle) {
   const spec::Loaded loaded =
       spec::load_text(context.files, spec_text, "cluster.yaml", folder_of(path));
   secrets::BundleOptions options;
   options.talos = *loaded.spec.talos.version;
-  const secrets::Bundle bundle =
-      secrets::generate_bundle(options, context.clock.now(), context.entropy);
+  if (!bundle) bundle = secrets::generate_bundle(options, context.clock.now(), context.entropy);
   text::Value root = text::Value::map();
-  root.set(bundle_key, secrets::to_value(bundle));
+  root.set(bundle_key, secrets::to_value(*bundle));
   for (const auto& [name, secret] : known)
     text::set_in(root, split(name, '.'), text::Value::string(std::string(secret.reveal())));
   std::vector<text::Value> documents;
@@ -97,16 +103,21 @@ const std::string& content_of(const spec::Scaffold& made, std::string_view endin
 }  // namespace
 
 std::string repository(Context& context) {
-  for (std::string folder = context.folder;; folder = folder_of(folder)) {
+  return repository(context, context.folder);
+}
+
+std::string repository(Context& context, const std::string& around) {
+  for (std::string folder = around;; folder = folder_of(folder)) {
     for (const char* mark : {"/.sops.yaml", "/clusters", "/.git"})
       if (is_there(context, folder + mark)) return folder;
-    if (folder == "/") return context.folder;
+    if (folder == "/") return around;
   }
 }
 
 void write_cluster(Context& context, const std::string& root,
                    const std::function<spec::Scaffold(const std::string& recipient)>& make,
-                   const std::map<std::string, Secret>& known) {
+                   const std::map<std::string, Secret>& known,
+                   std::optional<secrets::Bundle> bundle) {
   spec::Scaffold made = make("");
   const std::string secrets_path = made.folder + "/secrets.sops.yaml";
   const auto refuse_if_there = [&](const std::string& path) {
@@ -119,7 +130,7 @@ void write_cluster(Context& context, const std::string& root,
   refuse_if_there(secrets_path);
   const std::string config_path = root + "/.sops.yaml";
   const auto existing = context.files.find(config_path);
-  const Key key = existing ? Key{} : age_key(context);
+  const AgeKey key = existing ? AgeKey{} : age_key(context);
   if (!existing) made = make(key.recipient);
   const auto rule = secrets::sops::Config::parse(
                         existing ? *existing : content_of(made, "/.sops.yaml"), config_path)
@@ -131,7 +142,7 @@ void write_cluster(Context& context, const std::string& root,
   made.files.push_back(
       {secrets_path,
        make_secrets(context, content_of(made, std::string{"/"} + spec::spec_file_name),
-                    secrets_path, *rule, known),
+                    secrets_path, *rule, known, std::move(bundle)),
        0644, false});
 
   const auto shown = [&](const std::string& path) {
@@ -143,10 +154,7 @@ void write_cluster(Context& context, const std::string& root,
     context.files.write(file.path, file.content, file.mode);
     context.out << shown(file.path) << "\n";
   }
-  if (!key.made_at.empty())
-    context.err << fmt::format(
-        "made the age key {}: keep a copy of it, without it no secret can be read again\n",
-        key.made_at);
+  tell_about(key, context);
   for (const std::string& note : made.notes) context.err << note << "\n";
   for (const std::string& reference : made.references)
     if (!known.contains(reference))

@@ -34,13 +34,7 @@ secrets::Bundle find_secrets(Context& context, const Invocation& invocation,
     Keys keys{context};
     return get_bundle(context, keys, spec);
   }
-  Diagnostics problems;
-  auto bundle =
-      secrets::read_bundle(context.files.get(absolute(context.folder, *given)), *given, problems);
-  context.err << problems.render();
-  problems.throw_if_errors(*given);
-  if (!bundle) throw Error(Fault::Usage, *given + " holds no secrets of a Talos cluster");
-  return std::move(*bundle);
+  return bundle_of_file(context, *given);
 }
 
 std::vector<const spec::Node*> chosen_nodes(const Invocation& invocation, const spec::Spec& spec) {

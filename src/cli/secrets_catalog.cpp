@@ -54,6 +54,27 @@ const char* const keys =
 }  // namespace
 
 void add_secrets_verbs(Catalog& verbs) {
+  verbs.push_back(
+      {.name = "secrets init",
+       .group = group,
+       .summary = "give a cluster its Talos secrets",
+       .description =
+           "Makes the Talos secrets (authorities, tokens, keys) of a cluster whose spec was "
+           "written "
+           "by hand, and keeps them in its secrets.sops.yaml, encrypted as .sops.yaml says. With "
+           "--from it takes over those of a cluster that runs already. Secrets that are there are "
+           "never replaced: no machine of the cluster would be reached again.",
+       .arguments = {cluster_argument()},
+       .flags = {{.name = "from",
+                  .kind = FlagKind::Text,
+                  .value = "FILE",
+                  .help = "the secrets.yaml of `talosctl gen secrets`, or the machine config of a "
+                          "control plane"}},
+       .examples = {{"rocca secrets init blue", "new ones"},
+                    {"rocca secrets init blue --from controlplane.yaml",
+                     "those of a cluster that "
+                     "runs"}},
+       .run = run_secrets_init});
   Command encrypt{
       .name = "secrets encrypt",
       .group = group,

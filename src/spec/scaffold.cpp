@@ -93,14 +93,6 @@ constexpr const char* envrc_text =
     "export KUBECONFIG=\"$PWD/configs/kubeconfig\"\n"
     "export TALOSCONFIG=\"$PWD/configs/talosconfig\"\n";
 
-std::string sops_text(const std::string& recipient) {
-  return fmt::format(
-      "# Who can read the secrets of this repository; `rocca secrets updatekeys` applies a "
-      "change.\n"
-      "creation_rules:\n  - path_regex: secrets\\.sops\\.ya?ml$\n    age: {}\n",
-      recipient);
-}
-
 }  // namespace
 
 std::string below(const std::string& folder, const std::string& name) {
@@ -117,10 +109,18 @@ std::string schema_path(const std::string& root, const std::string& folder) {
   return path + "cluster.schema.json";
 }
 
+std::string sops_config(const std::string& recipient) {
+  return fmt::format(
+      "# Who can read the secrets of this repository; `rocca secrets updatekeys` applies a "
+      "change.\n"
+      "creation_rules:\n  - path_regex: secrets\\.sops\\.ya?ml$\n    age: {}\n",
+      recipient);
+}
+
 void add_common(Scaffold& scaffold, const std::string& root, const std::string& recipient) {
   scaffold.files.push_back({below(scaffold.folder, ".gitignore"), gitignore_text, 0644, true});
   scaffold.files.push_back({below(scaffold.folder, ".envrc"), envrc_text, 0644, true});
-  scaffold.files.push_back({below(root, ".sops.yaml"), sops_text(recipient), 0644, true});
+  scaffold.files.push_back({below(root, ".sops.yaml"), sops_config(recipient), 0644, true});
   scaffold.files.push_back({below(root, "clusters/cluster.schema.json"),
                             text::emit_json(json_schema(), {.pretty = true}) + "\n", 0644, true});
 }

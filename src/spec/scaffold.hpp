@@ -58,6 +58,9 @@ void propose_addresses(Site& site, unsigned control_planes, unsigned workers, Fi
 Scaffold scaffold(const std::string& root, const std::string& name, const std::string& recipient,
                   const Site& site = Site::example());
 
+/// The .sops.yaml of a repository whose secrets are for one age recipient.
+std::string sops_config(const std::string& recipient);
+
 /// Where a path leads when every link on its way is followed.
 using RealPath = std::function<std::string(const std::string&)>;
 
