@@ -12,9 +12,22 @@ namespace rocca::resources {
 
 namespace {
 
+using namespace std::chrono_literals;
+
+// In its own subnet a machine that is there answers at once.
+constexpr Duration short_knock = 150ms;
+constexpr std::size_t at_a_glance = 16;
+// A node is silent while it boots: its lease is as it was, most likely.
+constexpr Duration boots = 30s;
+// The agent starts with the network. One that is silent for longer does not tell anything.
+constexpr Duration agent_starts = 60s;
+
 /// Who is at an address: its hardware's UUID, whichever door it opens.
-std::optional<Uuid> who_is_at(World& world, const std::string& address) {
-  const talos::Sight sight = talos::look(world.transport, world.access(address), world.stop);
+std::optional<Uuid> who_is_at(World& world, const std::string& address,
+                              std::optional<Duration> knock = {}) {
+  talos::Access access = world.access(address);
+  if (knock) access.connect_timeout = *knock;
+  const talos::Sight sight = talos::look(world.transport, access, world.stop);
   if (sight.door != talos::Door::Ours && sight.door != talos::Door::Maintenance)
     return std::nullopt;
   talos::Client client =
@@ -46,18 +59,98 @@ std::optional<std::string> ask_agent(World& world, const Fields& vm) {
   return std::nullopt;
 }
 
+/// The address that the kernel of this machine has for the VM's card: rocca often stands in the
+/// same network. A neighbour that left may still be listed, so who is there is asked.
+std::optional<std::string> ask_neighbours(World& world, const Fields& vm, const Uuid& uuid) {
+  const auto mac = MacAddress::parse(fact(vm, "mac"));
+  const auto table = world.files.find("/proc/net/arp");
+  if (!mac || !table) return std::nullopt;
+  for (const std::string& line : split(*table, '\n')) {
+    std::vector<std::string> words;  // address, type, flags, hardware address, mask, device
+    for (const std::string& word : split(line, ' '))
+      if (!word.empty()) words.push_back(word);
+    if (words.size() < 4 || MacAddress::parse(words[3]) != mac || words[2] == "0x0") continue;
+    if (IpAddress::parse(words[0]) && who_is_at(world, words[0]) == uuid) return words[0];
+  }
+  return std::nullopt;
+}
+
+bool has_agent(const spec::Node* node) {
+  return node != nullptr && node->machine && *node->machine->agent;
+}
+
+std::optional<Cidr> searchable(const spec::Spec& spec) {
+  if (!spec.network.subnet || !Search::can_be_asked(**spec.network.subnet)) return std::nullopt;
+  return **spec.network.subnet;
+}
+
+/// Asks the subnet, a part of it or all, until the machine is met.
+std::optional<std::string> search(World& world, const Cidr& subnet, const Uuid& uuid,
+                                  Effort effort) {
+  Search& found = world.survey.search;
+  const std::size_t begun = found.rounds();
+  do {
+    std::optional<std::string> here;
+    // All of them, even once it is found: nobody else asks these in this round.
+    for (const IpAddress& address : found.next(subnet, at_a_glance)) {
+      const std::string where = to_string(address);
+      const auto who = who_is_at(world, where, short_knock);
+      if (who) found.met(*who, where);
+      if (who == uuid) here = where;
+    }
+    if (here) return here;
+    // Somebody else may have met it meanwhile; where it was before does not count.
+    if (const auto elsewhere = found.find(uuid);
+        elsewhere && who_is_at(world, *elsewhere, short_knock) == uuid)
+      return elsewhere;
+  } while (effort == Effort::Search && found.rounds() == begun);
+  return std::nullopt;
+}
+
 }  // namespace
 
-Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid) {
-  const spec::Node* wanted = world.cluster.spec.find_node(node);
+std::string cannot_be_found(const spec::Spec& spec, const spec::Node& node) {
+  if (node.address || has_agent(&node) || searchable(spec)) return "";
+  return fmt::format("{} has neither an address nor a guest agent that tells it, and {}", node.name,
+                     spec.network.subnet ? fmt::format("{} is too large to be searched",
+                                                       to_string(**spec.network.subnet))
+                                         : "network.subnet does not say where to search");
+}
+
+Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid, Effort effort) {
+  const spec::Spec& spec = world.cluster.spec;
+  const spec::Node* wanted = spec.find_node(node);
   if (wanted != nullptr && wanted->address) return {to_string(**wanted->address), ""};
-  const std::string last = fact(world.known(machine_address(node)), "address");
-  if (!last.empty() && who_is_at(world, last) == uuid) return {last, ""};
+  Search& met = world.survey.search;
+  const std::string silence = "whereabouts of " + node;
+  const auto found = [&](const std::string& address) -> Whereabouts {
+    met.met(uuid, address);
+    world.survey.wait_anew(silence);
+    return {address, ""};
+  };
+  const auto this_run = met.find(uuid);
+  const std::string last =
+      this_run ? *this_run : fact(world.known(machine_address(node)), "address");
+  if (!last.empty() && who_is_at(world, last) == uuid) return found(last);
+  const Duration silent = world.survey.waiting_since(silence);
   const auto vm = world.known(vm_address(node));
-  if (!vm) return {"", "its VM"};
-  if (const auto found = ask_agent(world, *vm)) return {*found, ""};
+  if (!vm && (wanted == nullptr || wanted->machine)) return {"", "its VM"};
+  if (vm && has_agent(wanted))
+    if (const auto told = ask_agent(world, *vm)) return {*told, ""};
+  if (vm)
+    if (const auto near = ask_neighbours(world, *vm, uuid)) return found(*near);
+  const auto subnet = searchable(spec);
+  const bool still_boots = this_run && silent < boots;
+  const bool agent_may_speak = has_agent(wanted) && silent < agent_starts;
+  if (subnet && !still_boots && !agent_may_speak)
+    if (const auto there = search(world, *subnet, uuid, effort)) return found(*there);
   if (!last.empty()) return {last, ""};
-  return {"", "the guest agent to tell the node's address"};
+  if (has_agent(wanted)) return {"", "the guest agent to tell the node's address"};
+  // The search itself takes the time.
+  return {"",
+          fmt::format("the node to show itself in {}",
+                      subnet ? to_string(*subnet) : std::string("its subnet")),
+          200ms};
 }
 
 }  // namespace rocca::resources

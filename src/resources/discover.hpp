@@ -11,10 +11,21 @@ namespace rocca::resources {
 struct Whereabouts {
   std::string address;  // empty: not known yet
   std::string told;     // what is waited for then
+  Duration ask_again = std::chrono::seconds{5};
 };
 
+/// How long one look may take: a glance asks a few addresses of the subnet, a search all of them.
+enum class Effort { Glance, Search };
+
 /// The address that the spec gives; with DHCP the one that was found last, as long as the machine
-/// that answers there is the one we mean, and else what the VM's guest agent says.
-Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid);
+/// that answers there is the one we mean, and else what the VM's guest agent says, the neighbours
+/// that this machine knows by their hardware addresses, and at last whoever answers in the subnet,
+/// known by the hardware UUID.
+Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
+                        Effort effort = Effort::Glance);
+
+/// Why a node could never be found: it has no address, no guest agent, and no subnet that can be
+/// searched. Empty: it can.
+std::string cannot_be_found(const spec::Spec& spec, const spec::Node& node);
 
 }  // namespace rocca::resources

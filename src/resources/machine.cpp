@@ -72,6 +72,7 @@ class MachineKind final : public Thing {
     Duration boot_timeout{};
     Duration bootstrap_timeout{};
     std::string applied;  // digest of the configuration that settled last; empty: never
+    std::string nowhere;  // why it could never be found; empty: it can
   };
   /// `rendered` is there when nothing but the spec decides what it says.
   MachineKind(About about, Wish wish, std::string wanted,
@@ -82,9 +83,19 @@ class MachineKind final : public Thing {
         rendered_(std::move(rendered)) {}
 
   std::optional<Live> read(World& world) const override {
+    if (!wish_.nowhere.empty())
+      return Live{
+          "",
+          {{refused, wish_.nowhere},
+           {hint_of,
+            "give it an address, or the extension qemu-guest-agent and machine.agent: true, "
+            "or a network.subnet of at most 4096 addresses"}},
+          {}};
     // Without a VM nobody answers; a stranger at its address will be found out when it is made.
     if (!wish_.existing && !world.known(vm_address(wish_.node))) return std::nullopt;
-    const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    // One that was there before and is not where it was is worth a search; a new one is waited for.
+    const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid,
+                                          wish_.applied.empty() ? Effort::Glance : Effort::Search);
     if (where.address.empty()) return Live{"", {{door, "closed"}, {told, where.told}}, {}};
     Live live{where.address,
               {},
@@ -173,7 +184,7 @@ class MachineKind final : public Thing {
 
   Progress probe(World& world, const Receipt& receipt) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
-    if (where.address.empty()) return NotYet{where.told, 5s};
+    if (where.address.empty()) return NotYet{where.told, where.ask_again};
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop);
     if (sight.door == talos::Door::Closed) keep_running(world);
@@ -508,6 +519,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
       wish.uuid_known = true;
     }
   }
+  wish.nowhere = cannot_be_found(spec, node);
   wish.talos = *spec.talos.version;
   wish.schematic = cluster.images.at(node.name).id;
   wish.boot_timeout = spec.timeouts.boot;

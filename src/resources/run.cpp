@@ -5,6 +5,7 @@
 #include "locking/resolve.hpp"
 #include "resources/choose.hpp"
 #include "resources/diagnosis.hpp"
+#include "resources/etcd_loss.hpp"
 #include "resources/run_impl.hpp"
 
 #include <fmt/format.h>
@@ -268,6 +269,10 @@ void Run::Impl::explain(Look& look, engine::Report& report) {
   for (auto& [address, result] : report.steps) {
     if (!result.error || result.error->fault() != Fault::Timeout) continue;
     const std::string kind = engine::kind_of(address);
+    if (kind == "bootstrap")
+      with_world(look, [&result = result](World& world) {
+        if (const auto lost = explain_etcd(world)) result.error->hint(*lost);
+      });
     if (kind != "machine" && kind != "member") continue;
     const std::string node = address.substr(address.find('/') + 1);
     with_world(look, [&, &result = result](World& world) {

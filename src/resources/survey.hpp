@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "engine/guards.hpp"
 #include "proxmox/client.hpp"
+#include "resources/search.hpp"
 
 #include <map>
 #include <mutex>
@@ -34,6 +35,9 @@ std::string describe(const proxmox::VmRow& row);
 class Survey {
  public:
   explicit Survey(const Clock& clock) : clock_(clock), since_(clock.now()) {}
+
+  /// Who was met in the nodes' subnet.
+  Search search;
 
   // ---- VMs
 

@@ -42,27 +42,49 @@ const EtcdCluster::Member* EtcdCluster::find(std::uint64_t id) const {
   return nullptr;
 }
 
-bool EtcdCluster::has_quorum() const {
-  std::size_t voters = 0, alive = 0;
-  for (const Member& member : members_) {
-    if (member.learner) continue;
+bool EtcdCluster::can_lead(const Member& member) const {
+  if (!member.started || member.learner) return false;
+  std::size_t voters = 0, reached = 0;
+  for (const Member& other : members_) {
+    if (other.learner) continue;
     ++voters;
-    if (member.started) ++alive;
+    reached += other.started && (other.id == member.id || member.at_home() || other.at_home());
   }
-  return voters != 0 && alive > voters / 2;
+  return reached > voters / 2;
+}
+
+bool EtcdCluster::has_quorum() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [&](const Member& member) { return can_lead(member); });
 }
 
 void EtcdCluster::elect() {
   const Member* now = find(leader_);
-  if (now != nullptr && now->started && !now->learner) return;
-  if (!has_quorum()) return;
+  if (now != nullptr && can_lead(*now)) return;
   for (const Member& member : members_)
-    if (member.started && !member.learner) {
+    if (can_lead(member)) {
       leader_ = member.id;
       ++term_;
       ++index_;
       return;
     }
+}
+
+void EtcdCluster::move(std::uint64_t id, const std::string& address) {
+  for (Member& member : members_)
+    if (member.id == id) member.at = address;
+  elect();
+}
+
+bool EtcdCluster::update_peer(std::uint64_t id) {
+  if (!has_quorum()) return false;
+  for (Member& member : members_) {
+    if (member.id != id || member.at_home()) continue;
+    member.peer_url = fmt::format("https://{}:2380", member.at);
+    member.client_url = fmt::format("https://{}:2379", member.at);
+    ++index_;
+  }
+  return true;
 }
 
 std::optional<std::uint64_t> EtcdCluster::add(std::string name, const std::string& address,
@@ -71,7 +93,7 @@ std::optional<std::uint64_t> EtcdCluster::add(std::string name, const std::strin
   if (!first && !has_quorum()) return std::nullopt;
   std::erase_if(members_, [&](const Member& member) { return member.name == name; });
   members_.push_back({id, std::move(name), fmt::format("https://{}:2380", address),
-                      fmt::format("https://{}:2379", address), !first, first});
+                      fmt::format("https://{}:2379", address), !first, first, address});
   // etcd lists its members by id.
   std::sort(members_.begin(), members_.end(),
             [](const Member& a, const Member& b) { return a.id < b.id; });
@@ -108,7 +130,7 @@ void EtcdCluster::set_started(std::uint64_t id, bool started) {
 
 std::optional<std::string> EtcdCluster::transfer() {
   for (const Member& member : members_)
-    if (member.id != leader_ && member.started && !member.learner) {
+    if (member.id != leader_ && can_lead(member)) {
       leader_ = member.id;
       ++term_;
       ++index_;

@@ -22,6 +22,8 @@ class EtcdCluster {
     std::string peer_url, client_url;
     bool learner = false;
     bool started = false;  // its process runs and can be reached
+    std::string at{};      // where it is now; others look for it at its peer URL
+    bool at_home() const { return at.empty() || peer_url == "https://" + at + ":2380"; }
   };
 
   explicit EtcdCluster(std::uint64_t term = 1) : term_(term) {}
@@ -36,6 +38,11 @@ class EtcdCluster {
   enum class Removal { Removed, NotFound, NoLeader };
   Removal remove(std::uint64_t id);
   void set_started(std::uint64_t id, bool started);
+  /// Its machine has another address. Two members find each other as long as one of them is where
+  /// its peer URL says; when all have moved at once, nobody finds anybody.
+  void move(std::uint64_t id, const std::string& address);
+  /// Writes the new address down, as Talos does for its own member. False without quorum.
+  bool update_peer(std::uint64_t id);
 
   bool has_quorum() const;
   std::uint64_t leader() const noexcept { return has_quorum() ? leader_ : 0; }
@@ -70,6 +77,8 @@ class EtcdCluster {
 
  private:
   void elect();
+  /// Could it lead: does it reach more than half of the voters?
+  bool can_lead(const Member& member) const;
 
   struct Holder {
     std::string who;

@@ -143,6 +143,7 @@ void TalosNode::renew_leases() {
   if (!powered_ || !network_ready_) return;
   const std::vector<Address> before = network_.addresses;
   apply_network();
+  if (disk_.etcd && etcd_runs()) disk_.etcd->move(disk_.etcd_member, address_);
   if (listening_ && config_) open_apid();
   changed_.wake_all();
   publish();

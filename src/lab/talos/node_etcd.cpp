@@ -111,6 +111,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
     co_await world_.wait(bootstrap_asked_, world_.now() + std::chrono::seconds{3}, stop.get());
   }
   set_service("etcd", "Preparing", "Creating service runner");
+  disk_.etcd->move(disk_.etcd_member, address_);
   disk_.etcd->set_started(disk_.etcd_member, true);
   set_service("etcd", "Running",
               fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
@@ -137,6 +138,8 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
       publish();
       continue;
     }
+    // Talos tells the others where its member is now, if there is still a leader to tell it to.
+    disk_.etcd->update_peer(disk_.etcd_member);
     const bool now = disk_.etcd->has_quorum();
     if (etcd_runs() && now != healthy) {
       healthy = now;

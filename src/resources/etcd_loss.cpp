@@ -1,0 +1,73 @@
+#include "resources/etcd_loss.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "engine/guards.hpp"
+#include "resources/quorum.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Tally {
+  std::vector<std::string> silent;      // no answer at all
+  std::vector<std::string> without;     // answers, and etcd does not run there
+  std::vector<std::string> leaderless;  // etcd runs, and finds no leader
+  bool leader = false;
+};
+
+void ask(World& world, const spec::Node& node, Tally& tally) {
+  const std::string where = address_of(world, node.name);
+  const talos::Sight sight = where.empty()
+                                 ? talos::Sight{}
+                                 : talos::look(world.transport, world.access(where), world.stop);
+  if (sight.door != talos::Door::Ours) {
+    tally.silent.push_back(node.name);
+    return;
+  }
+  talos::Client client = world.talos(where);
+  client.set_deadline(5s);  // before etcd runs its calls hang; without a leader this one answers
+  try {
+    const talos::EtcdStatus status = client.etcd_status();
+    tally.leader = tally.leader || status.leader != 0;
+    if (status.leader == 0) tally.leaderless.push_back(node.name);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    tally.without.push_back(node.name);
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> explain_etcd(World& world) {
+  Tally tally;
+  const auto planes = world.cluster.spec.control_planes();
+  for (const spec::Node* node : planes) ask(world, *node, tally);
+  if (tally.leader || tally.leaderless.empty()) return std::nullopt;
+  std::vector<std::string> missing = tally.silent;
+  missing.insert(missing.end(), tally.without.begin(), tally.without.end());
+  std::string text = fmt::format(
+      "etcd has lost quorum: it runs on {} and finds no leader; {} of {} control planes are "
+      "needed\n",
+      enumerate(tally.leaderless), engine::quorum_of(planes.size()), planes.size());
+  if (missing.empty())
+    text +=
+        "all control planes are there and do not find each other: their addresses have changed all "
+        "at once, and etcd looks for its members where they were\n";
+  else
+    text += fmt::format(
+        "bring {} back first: with them quorum comes back by itself, and nothing is lost\n",
+        enumerate(missing));
+  text += fmt::format(
+      "{}`rocca restore {}` begins etcd anew from a backup or from what is on a control plane's "
+      "disk; every disk is left as it is until then",
+      missing.empty() ? "" : "if they are gone for good: ", world.cluster.name());
+  return text;
+}
+
+}  // namespace rocca::resources

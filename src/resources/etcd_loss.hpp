@@ -1,0 +1,15 @@
+#pragma once
+
+#include "resources/world.hpp"
+
+#include <optional>
+#include <string>
+
+namespace rocca::resources {
+
+/// What to say when etcd was bootstrapped and does not come back: who answers, whether quorum is
+/// lost for good or only until somebody returns, and how to go on. Nothing: it has a leader, or was
+/// never there.
+std::optional<std::string> explain_etcd(World& world);
+
+}  // namespace rocca::resources
