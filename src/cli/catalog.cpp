@@ -283,6 +283,22 @@ Catalog catalog() {
                    .run = run_talosconfig});
   add_secrets_verbs(verbs);
   verbs.push_back(
+      {.name = "try",
+       .group = "Try it without hardware",
+       .summary = "raise and raze a first cluster in a simulated data centre",
+       .description =
+           "Opens a lab and plays a first hour with it in a minute, with the commands a user would "
+           "type: the files of a cluster that fits the data centre, its plan, the cluster raised, "
+           "looked at, compared again and razed. Files and machines are in memory only: nothing on "
+           "this machine or outside of it is touched, and nothing is left behind.",
+       .flags = {{.name = "speed",
+                  .kind = FlagKind::Text,
+                  .value = "FACTOR",
+                  .fallback = "20",
+                  .help = "how much faster than the real clock the data centre runs"}},
+       .examples = {{"rocca try", "a first look"}},
+       .run = run_try});
+  verbs.push_back(
       {.name = "lab",
        .group = "Try it without hardware",
        .summary = "open a simulated data centre on this machine",

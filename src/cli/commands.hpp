@@ -19,6 +19,7 @@ int run_help(Context& context, const Invocation& invocation);
 int run_history(Context& context, const Invocation& invocation);
 int run_init(Context& context, const Invocation& invocation);
 int run_kubeconfig(Context& context, const Invocation& invocation);
+int run_try(Context& context, const Invocation& invocation);
 int run_lab(Context& context, const Invocation& invocation);
 int run_lock(Context& context, const Invocation& invocation);
 int run_man(Context& context, const Invocation& invocation);

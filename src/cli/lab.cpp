@@ -2,6 +2,7 @@
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cli/lab_speed.hpp"
 #include "lab/faults.hpp"
 #include "lab/home.hpp"
 #include "lab/sockets.hpp"
@@ -40,20 +41,6 @@ class SignalsHeld {
   sigset_t set_{};
   sigset_t before_{};
 };
-
-double parse_speed(const std::string& text) {
-  std::size_t used = 0;
-  double speed = 0;
-  try {
-    speed = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used != text.size() || !(speed > 0) || speed > 100'000)
-    throw Error(Fault::Usage, fmt::format("'{}' is no speed", text))
-        .hint("a number above 0: 1 is real time, 60 makes a minute of the lab a second");
-  return speed;
-}
 
 text::Value describe(lab::Home& home, lab::Sockets& sockets) {
   using text::Value;
@@ -150,6 +137,20 @@ void play_again(Context& context, const Invocation& invocation, lab::Home& home,
 }
 
 }  // namespace
+
+double parse_speed(const std::string& text) {
+  std::size_t used = 0;
+  double speed = 0;
+  try {
+    speed = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used != text.size() || !(speed > 0) || speed > 100'000)
+    throw Error(Fault::Usage, fmt::format("'{}' is no speed", text))
+        .hint("a number above 0: 1 is real time, 60 makes a minute of the lab a second");
+  return speed;
+}
 
 int run_lab(Context& context, const Invocation& invocation) {
   lab::Home::Options options;

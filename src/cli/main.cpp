@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   std::ostream err{&err_buffer};
   err << std::unitbuf;
   out.tie(nullptr);
+  err.tie(&out);  // on a terminal both come in the order they were said
 
   rocca::RealFiles files;
   rocca::SystemClock clock;

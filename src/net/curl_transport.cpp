@@ -41,13 +41,21 @@ Fingerprint line_key(const Request& request, const Url& url, const std::string& 
   return key;
 }
 
+Proxies everything_through(const std::string& proxy) {
+  return Proxies([&](const char* name) {
+    return std::string_view{name} == "all_proxy" ? std::optional{proxy} : std::nullopt;
+  });
+}
+
 }  // namespace
 
 /// The lines that nobody uses at the moment, newest first.
 class CurlTransport::Pool {
  public:
   explicit Pool(Options options)
-      : options_(std::move(options)), proxies_(Proxies::from_environment()) {
+      : options_(std::move(options)),
+        proxies_(options_.proxy.empty() ? Proxies::from_environment()
+                                        : everything_through(options_.proxy)) {
     const char* const roots = std::getenv("SSL_CERT_FILE");
     if (roots != nullptr) surroundings_.roots = roots;
     surroundings_.user_agent = options_.user_agent;

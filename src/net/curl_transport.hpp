@@ -18,6 +18,7 @@ class CurlTransport final : public Transport {
   struct Options {
     std::string user_agent = "rocca";
     std::size_t idle_per_endpoint = 4;  // kept connections
+    std::string proxy = "";             // for everything, instead of what the environment says
   };
 
   CurlTransport();

@@ -1,0 +1,184 @@
+#include "base/error.hpp"
+#include "cli/app.hpp"
+#include "cli/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+#include "cli/lab_speed.hpp"
+#include "lab/home.hpp"
+#include "lab/sockets.hpp"
+#include "net/curl_transport.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <mutex>
+#include <ostream>
+#include <vector>
+
+namespace rocca::cli {
+
+namespace {
+
+/// Files in memory for all threads of a run: what is in it is gone with the process, however that
+/// ends.
+class SharedMemoryFiles final : public Files {
+ public:
+  std::optional<std::string> find(const std::string& path, std::uint64_t limit) override {
+    return locked([&] { return files_.find(path, limit); });
+  }
+  void write(const std::string& path, std::string_view content, unsigned mode) override {
+    locked([&] { files_.write(path, content, mode); });
+  }
+  void append(const std::string& path, std::string_view content) override {
+    locked([&] { files_.append(path, content); });
+  }
+  bool remove(const std::string& path) override {
+    return locked([&] { return files_.remove(path); });
+  }
+  void rename(const std::string& from, const std::string& to) override {
+    locked([&] { files_.rename(from, to); });
+  }
+  void make_folder(const std::string& path, unsigned mode) override {
+    locked([&] { files_.make_folder(path, mode); });
+  }
+  std::vector<std::string> list(const std::string& folder) override {
+    return locked([&] { return files_.list(folder); });
+  }
+  std::optional<FileStatus> status(const std::string& path) override {
+    return locked([&] { return files_.status(path); });
+  }
+  std::unique_ptr<FileLock> try_lock(const std::string& path) override {
+    return locked([&] { return files_.try_lock(path); });
+  }
+
+ private:
+  template <class Act>
+  auto locked(Act act) -> decltype(act()) {
+    const std::lock_guard lock(mutex_);
+    return act();
+  }
+
+  std::mutex mutex_;
+  MemoryFiles files_;
+};
+
+/// The way into the lab: through its proxy, and with its public authority where a client would ask
+/// the machine's own roots.
+class IntoTheLab final : public net::Transport {
+ public:
+  IntoTheLab(std::string proxy, std::string roots)
+      : roots_(std::move(roots)), curl_({.proxy = std::move(proxy)}) {}
+
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (request.tls.trust != net::Tls::Trust::System) return curl_.exchange(request, sink, stop);
+    net::Request asked = request;
+    asked.tls.trust = net::Tls::Trust::Authority;
+    asked.tls.authority_pem = roots_;
+    return curl_.exchange(asked, sink, stop);
+  }
+
+ private:
+  std::string roots_;
+  net::CurlTransport curl_;
+};
+
+/// The story, told with the verbs of the catalogue in a context of their own.
+class Story {
+ public:
+  Story(Context& outer, lab::Home& home, lab::Sockets& sockets, double speed)
+      : outer_(outer),
+        speed_(speed),
+        fingerprint_(to_string(home.first().fingerprint)),
+        endpoint_(home.endpoint()),
+        inner_{.files = files_,
+               .clock = outer.clock,
+               .entropy = outer.entropy,
+               .transport =
+                   [proxy = sockets.proxy(), roots = home.internet.roots.certificate_pem()] {
+                     return std::make_unique<IntoTheLab>(proxy, roots);
+                   },
+               // Nothing of the user's own: neither keys nor settings come in.
+               .environment = {{"HOME", "/in-memory"},
+                               {"ROCCA_PROXMOX_TOKEN", home.token},
+                               {"ROCCA_COLOR", outer.terminal.colour_out ? "always" : "never"}},
+               .folder = "/in-memory/fleet",
+               .in = outer.in,
+               .out = outer.out,
+               .err = outer.err,
+               .terminal = outer.terminal,
+               .settle_on_signals = outer.settle_on_signals} {
+    files_.make_folder(inner_.folder, 0755);
+  }
+
+  void tell() {
+    say(fmt::format("A Proxmox in a box, {} times as fast as the clock, at {}", speed_, endpoint_));
+    say("The files of a first cluster that fits it: hosts, storages, bridges and free addresses "
+        "are "
+        "asked");
+    show({"init", "blue", "--endpoint", endpoint_, "--fingerprint", fingerprint_, "--subnet",
+          "192.168.1.0/24", "--gateway", "192.168.1.1"});
+    say("What was written");
+    outer_.out << "$ cat clusters/blue/cluster.yaml\n"
+               << files_.get(inner_.folder + "/clusters/blue/cluster.yaml");
+    say("Is it right? Nothing is asked but the files");
+    show({"validate", "blue"});
+    say("What has to be done, and doing it: three control planes, two workers, one shared address");
+    const auto begun = inner_.clock.tick();
+    show({"up", "blue", "--yes"});
+    const std::chrono::duration<double> took = inner_.clock.tick() - begun;
+    outer_.out << fmt::format("({:.1f} s here, about {:.0f} minutes in the data centre)\n",
+                              took.count(), took.count() * speed_ / 60);
+    say("How is it?");
+    show({"status", "blue"});
+    say("A second look finds nothing to do");
+    show({"plan", "blue"});
+    say("And razed: only what is proved to be this cluster's");
+    show({"down", "blue", "--confirm", "blue"});
+    say("The data centre is gone with all that was in it; nothing is left on this machine");
+    outer_.out << "`rocca lab` opens one to stay in; `rocca new` makes the files for your own "
+                  "Proxmox.\n";
+  }
+
+ private:
+  void say(const std::string& text) {
+    outer_.out << "\n" << paint(outer_.terminal.colour_out, Colour::Bold, "# " + text) << "\n";
+  }
+
+  /// Each step as a user would type it.
+  void show(const std::vector<std::string>& words) {
+    std::string line = "$ rocca";
+    for (const std::string& word : words) line += " " + word;
+    outer_.out << line << std::endl;
+    const int code = run(*outer_.catalog, inner_, words);
+    outer_.out.flush();
+    if (code == 0) return;
+    if (inner_.stop().stop_requested()) throw Error(Fault::Interrupted, "interrupted");
+    throw Error(Fault::Bug, fmt::format("`rocca {}` ended with exit code {}", words.front(), code))
+        .hint("this is a bug of rocca; please report it");
+  }
+
+  Context& outer_;
+  double speed_;
+  std::string fingerprint_;
+  std::string endpoint_;
+  SharedMemoryFiles files_;
+  Context inner_;
+};
+
+}  // namespace
+
+int run_try(Context& context, const Invocation& invocation) {
+  lab::Home::Options options;
+  options.hosts = {"pve"};
+  options.start = context.clock.now();
+  lab::Sockets::Options sockets_options;
+  sockets_options.speed = parse_speed(invocation.get("speed"));
+  lab::Home home{options};
+  lab::Sockets sockets{home.world, context.clock, sockets_options};
+  Story(context, home, sockets, sockets_options.speed).tell();
+  sockets.stop();
+  return 0;
+}
+
+}  // namespace rocca::cli
