@@ -124,10 +124,29 @@ std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
     const auto slash = shown.sku.find('/');
     if (shown.family != engine::ownership_family || slash == std::string::npos) continue;
     if (shown.sku.substr(0, slash) != cluster) continue;
+    {
+      const std::lock_guard lock{mutex_};
+      marked_.insert(row.vmid);
+    }
     std::string node = shown.sku.substr(slash + 1);
     found.push_back({row, std::move(shown), cluster, std::move(node)});
   }
   return found;
+}
+
+bool Survey::was_marked(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  return marked_.contains(vmid);
+}
+
+void Survey::cannot_end(const proxmox::Upid& upid) {
+  const std::lock_guard lock{mutex_};
+  not_ours_to_end_.insert(upid.text);
+}
+
+bool Survey::can_end(const proxmox::Upid& upid) {
+  const std::lock_guard lock{mutex_};
+  return !not_ours_to_end_.contains(upid.text);
 }
 
 std::vector<proxmox::StorageInfo> Survey::storages(proxmox::Client& client,

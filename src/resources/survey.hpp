@@ -62,6 +62,8 @@ class Survey {
     bool everywhere = false;
   };
   std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
+  /// Did one of those scans find our mark on it?
+  bool was_marked(proxmox::Vmid vmid);
 
   // ---- storages
 
@@ -75,6 +77,10 @@ class Survey {
   /// How a task stands, from a list of its host's tasks that all share. Nothing: not known at this
   /// moment, ask again shortly.
   std::optional<proxmox::Task> task(proxmox::Client& client, const proxmox::Upid& upid);
+
+  /// A task of somebody else that we have no right to end.
+  void cannot_end(const proxmox::Upid& upid);
+  bool can_end(const proxmox::Upid& upid);
 
   /// When to ask after a task of this host again: all who wait ask at one time, and one list serves
   /// them.
@@ -105,6 +111,8 @@ class Survey {
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
   std::map<std::string, TaskList> tasks_;                        // by host
   std::map<std::string, Tick> waits_;
+  std::set<proxmox::Vmid> marked_;
+  std::set<std::string> not_ours_to_end_;  // UPIDs
 };
 
 }  // namespace rocca::resources

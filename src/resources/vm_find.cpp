@@ -22,8 +22,10 @@ std::vector<proxmox::VmRow> candidates(World& world, const VmSearch& search) {
   for (const proxmox::VmRow& row : world.survey.rows(world.proxmox())) {
     const bool at_its_id = search.vmid && row.vmid == *search.vmid;
     const bool by_name = !search.name.empty() && row.name == search.name;
+    // A scan of everything may have met our mark where neither id, name nor tags would lead.
     const bool by_tags =
-        has_our_tags(row, search.identity.cluster) && !of_others.contains(row.vmid);
+        (has_our_tags(row, search.identity.cluster) || world.survey.was_marked(row.vmid)) &&
+        !of_others.contains(row.vmid);
     if (at_its_id || by_name || by_tags || (search.everywhere && !row.is_container))
       rows.push_back(row);
   }

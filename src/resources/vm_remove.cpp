@@ -29,8 +29,9 @@ bool end_task(World& world, const proxmox::Upid& upid) {
     world.proxmox().stop_task(upid);
     return true;
   } catch (const Error& error) {
-    // Tasks of others need Sys.Modify on the host. A stop overrules shutdowns even so.
+    // Tasks of others need Sys.Modify on the host; a stop that overrules them needs it, too.
     if (error.fault() != Fault::Denied) throw;
+    world.survey.cannot_end(upid);
     return false;
   }
 }
@@ -97,7 +98,8 @@ Receipt halt_vm(World& world, const proxmox::VmRow& row) {
       return {halt.task->text, "wait for " + halt.task->type};
     case Halt::Next::EndTask:
       if (end_task(world, *halt.task)) return {halt.task->text, "end " + halt.task->type};
-      break;
+      // While it holds the VM's lock nothing else gets through: it can only be waited for.
+      return {halt.task->text, "wait for " + halt.task->type};
     case Halt::Next::Shutdown:
       if (!halt.by_ha)
         return {client.start_shutdown(row.node, row.vmid, shutdown_patience, false).text,
@@ -122,8 +124,20 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
   const auto upid = proxmox::Upid::parse(receipt.token);
   if (!upid) return Ready{};
   const auto task = world.survey.task(world.proxmox(), *upid);
-  const std::string waiting = fmt::format("Proxmox task {} on {}", upid->type, upid->node);
-  if (!task || task->running) return NotYet{waiting, world.survey.ask_again(upid->node)};
+  std::string waiting = fmt::format("Proxmox task {} on {}", upid->type, upid->node);
+  if (!world.survey.can_end(*upid))
+    waiting += fmt::format(
+        ", in which {} waits for the guest: it holds the VM's lock, and this token may not end it "
+        "(Sys.Modify on /nodes/{})",
+        upid->user, upid->node);
+  if (!task || task->running) {
+    // Somebody is ready to wait longer for the guest than we are: look again, and end it.
+    const bool too_long = one_of(upid->type, {"qmshutdown", "qmreboot"}) &&
+                          world.survey.can_end(*upid) &&
+                          world.survey.waiting_since(upid->text) > shutdown_patience + 15s;
+    if (task && too_long) return Ready{};
+    return NotYet{waiting, world.survey.ask_again(upid->node)};
+  }
   const auto failure = task->failure();
   if (!failure) return Ready{};
   if (one_of(upid->type, {"qmshutdown", "qmreboot", "qmstop", "qmcreate", "qmclone"}))

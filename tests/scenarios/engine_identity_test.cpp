@@ -93,6 +93,9 @@ TEST(Identity, AVmThatShowsOnlyHalfOfTheProofIsRefusedByUpAndByDown) {
   make_foreign(rig, 100, {{"name", "blue-cp-1"}, {"smbios1", smbios.print()}});
   EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("has the UUID of blue/cp-1, but its mark is"));
   EXPECT_EQ(rig.home.dc.vms.size(), 1u);
+  EXPECT_THAT(refused([&] { rig.down(); }),
+              HasSubstr("carries the mark blue/somebody-else, but its UUID is"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u);
 }
 
 TEST(Identity, TwoVmsWithOneProofAreBothLeftAlone) {
@@ -103,6 +106,9 @@ TEST(Identity, TwoVmsWithOneProofAreBothLeftAlone) {
   const std::string smbios = *rig.home.dc.vms.at(101).find("smbios1");
   make_foreign(rig, 950, {{"name", "restored"}, {"smbios1", smbios}});
   EXPECT_THAT(refused([&] { rig.down(); }),
+              AllOf(HasSubstr("VM 101"), HasSubstr("VM 950"), HasSubstr("Neither is touched")));
+  rig.lose_state();  // then all are asked, and both show themselves to `up`
+  EXPECT_THAT(refused([&] { rig.up(); }),
               AllOf(HasSubstr("VM 101"), HasSubstr("VM 950"), HasSubstr("Neither is touched")));
   EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }

@@ -1,6 +1,6 @@
 // The ways a node comes to its image and its address, and machines that were there before.
 
-#include "scenarios/engine_rig.hpp"
+#include "scenarios/engine_machines.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -40,18 +40,6 @@ void raises(ClusterRig& rig, std::size_t vms) {
   EXPECT_EQ(rig.home.dc.vms.size(), vms);
   EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
-}
-
-proxmox::Client root(ClusterRig& rig) {
-  return {rig.wire,
-          {{rig.home.endpoint()},
-           Secret{rig.home.root_token},
-           net::Tls::pinned(rig.home.first().fingerprint)}};
-}
-
-void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Upid& upid) {
-  while (client.find_task(upid)->running) rig.home.world.run_for(1s);
-  EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
 }
 
 TEST(EngineModes, AnIsoIsTakenOutOnceItsNodeIsInstalled) {
@@ -140,48 +128,6 @@ TEST(EngineModes, ACloneOfATemplateBecomesOurs) {
   const engine::Report down = rig.down();
   EXPECT_TRUE(down.ok()) << problems(down);
   EXPECT_THAT(rig.home.dc.vms, SizeIs(1)) << "the template is not ours";
-}
-
-/// A machine that boots Talos into maintenance mode, made by somebody else.
-void make_machine(ClusterRig& rig, unsigned vmid, const std::string& address) {
-  proxmox::Client client = root(rig);
-  const std::string schematic = rig.home.factory.add(
-      "customization:\n  systemExtensions:\n    officialExtensions: "
-      "[siderolabs/qemu-guest-agent]\n");
-  if (rig.home.dc.storages.at("local").on("pve1").count("import/metal.qcow2") == 0) {
-    proxmox::Download download;
-    download.storage = "local";
-    download.filename = "metal.qcow2";
-    download.url =
-        fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
-    wait_for(rig, client, client.start_download("pve1", download));
-  }
-  proxmox::VmCreate create;
-  create.vmid = vmid;
-  create.name = fmt::format("bare-{}", vmid);
-  create.bios = "seabios";
-  create.agent = true;
-  proxmox::Drive disk;
-  disk.storage = "local-lvm";
-  disk.import_from = "local:import/metal.qcow2";
-  disk.serial = "bare";
-  create.drives["scsi0"] = disk;
-  proxmox::Drive drive;
-  drive.storage = "local-lvm";
-  drive.cloud_init = true;
-  create.drives["ide2"] = drive;
-  proxmox::Nic nic;
-  nic.bridge = "vmbr0";
-  create.nics = {nic};
-  proxmox::IpConfig ip;
-  ip.address = address + "/16";
-  ip.gateway = "10.0.0.1";
-  create.ip_configs = {ip};
-  create.nameservers = {"10.0.0.1"};
-  create.boot_order = {"scsi0"};
-  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));
-  wait_for(rig, client, client.start_vm("pve1", vmid));
-  rig.home.world.run_for(2min);
 }
 
 TEST(EngineModes, MachinesThatAreThereBecomeACluster) {

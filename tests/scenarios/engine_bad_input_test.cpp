@@ -1,0 +1,353 @@
+// What real nodes, hosts and people do while `up` is at work: answers that never come, refusals
+// that look like success, hosts that vanish, ids that are taken in the same instant, specs that
+// change.
+
+#include "lab/faults.hpp"
+#include "scenarios/engine_machines.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// Between rocca and a node: counts the calls of one method, and does with each what it is told.
+class Meddler final : public net::Transport {
+ public:
+  enum class Does { Pass, LoseTheAnswer, LoseTheQuestion, AlreadyExists };
+  Meddler(net::Transport& inner, std::string method, std::function<Does(std::size_t)> decide)
+      : inner_(inner), method_(std::move(method)), decide_(std::move(decide)) {}
+
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (!request.url.ends_with("/" + method_))
+      return inner_.exchange(request, sink, std::move(stop));
+    switch (decide_(++calls_[net::Url::parse(request.url)->host])) {
+      case Does::Pass:
+        break;
+      case Does::LoseTheAnswer: {
+        net::MemorySink unheard;
+        inner_.exchange(request, unheard, std::move(stop));
+        throw Error(Fault::Lost, "the answer was lost");
+      }
+      case Does::LoseTheQuestion:
+        throw Error(Fault::Lost, "the answer was lost");
+      case Does::AlreadyExists: {
+        net::Response response;
+        response.status = 200;
+        response.version = net::HttpVersion::Http2;
+        response.headers = {{"content-type", "application/grpc"},
+                            {"grpc-status", "6"},
+                            {"grpc-message", "etcd data directory is not empty"}};
+        response.trailers = response.headers;
+        sink.begin(response);
+        return response;
+      }
+    }
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+
+  /// By the address that was asked.
+  const std::map<std::string, std::size_t>& calls() const { return calls_; }
+
+ private:
+  net::Transport& inner_;
+  std::string method_;
+  std::function<Does(std::size_t)> decide_;
+  std::map<std::string, std::size_t> calls_;
+};
+
+std::string impatient(const std::string& nodes) {
+  return replace_all(static_spec(nodes), "  kubernetes:\n",
+                     "  timeouts: { boot: 3m, bootstrap: 4m }\n  kubernetes:\n");
+}
+
+void converges(ClusterRig& rig, std::size_t vms) {
+  rig.transport = nullptr;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), vms);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(BadInput, ALostAnswerOfTheFirstApplyIsFollowedByLookingNeverByARepeat) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 1)));
+  Meddler meddler{rig.counting, "ApplyConfiguration",
+                  [](std::size_t) { return Meddler::Does::LoseTheAnswer; }};
+  rig.transport = &meddler;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  // A second one in maintenance mode would have wedged the node for good.
+  EXPECT_THAT(meddler.calls(),
+              testing::ElementsAre(testing::Pair("10.0.1.11", 1u), testing::Pair("10.0.1.21", 1u)));
+  converges(rig, 2);
+}
+
+TEST(BadInput, AnApplyThatNeverArrivedIsRepeatedOnceTheNodeIsSeenToWait) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 0)));
+  Meddler meddler{rig.counting, "ApplyConfiguration", [](std::size_t call) {
+                    return call == 1 ? Meddler::Does::LoseTheQuestion : Meddler::Does::Pass;
+                  }};
+  rig.transport = &meddler;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(meddler.calls().at("10.0.1.11"), 2u);
+  converges(rig, 1);
+}
+
+TEST(BadInput, ABootstrapWhoseAnswerIsLostIsCalledOnce) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(3, 0)));
+  Meddler meddler{rig.counting, "Bootstrap",
+                  [](std::size_t) { return Meddler::Does::LoseTheAnswer; }};
+  rig.transport = &meddler;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(meddler.calls(), testing::ElementsAre(testing::Pair("10.0.1.11", 1u)));
+  converges(rig, 3);
+}
+
+TEST(BadInput, AlreadyExistsFromBootstrapIsNoSuccess) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 0)));
+  Meddler meddler{rig.counting, "Bootstrap",
+                  [](std::size_t) { return Meddler::Does::AlreadyExists; }};
+  rig.transport = &meddler;
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok()) << "nobody has an etcd";
+  EXPECT_THAT(problems(report), HasSubstr("bootstrap/blue"));
+  EXPECT_THAT(rig.home.estate.bootstraps(), IsEmpty());
+  EXPECT_FALSE(rig.run()->prior().bootstrapped) << "only etcd itself proves it";
+  converges(rig, 1);
+}
+
+TEST(BadInput, EtcdsCallsHangBeforeItRunsAndNobodyWaitsForThem) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(3, 0)));
+  // Configured, not bootstrapped: every call of etcd hangs until its deadline.
+  resources::RunOptions options;
+  options.targets = {"machine/cp-1", "machine/cp-2", "machine/cp-3"};
+  const engine::Report report = rig.up(options);
+  ASSERT_TRUE(report.ok()) << problems(report);
+  const Instant begun = rig.home.world.now();
+  const resources::ClusterStatus status = rig.run()->status();
+  EXPECT_LT(rig.home.world.now() - begun, 1min);
+  EXPECT_EQ(status.etcd, "not bootstrapped");
+  EXPECT_THAT(rig.plan().steps, Not(IsEmpty()));
+  EXPECT_LT(rig.home.world.now() - begun, 2min);
+  converges(rig, 3);
+}
+
+TEST(BadInput, AProxmoxThatVanishesInTheMiddleIsComeBackTo) {
+  for (const Duration after : {Duration{3s}, Duration{6s}, Duration{12s}}) {
+    ClusterRig rig;
+    rig.write_spec(impatient(three_and_two));
+    lab::World& world = rig.home.world;
+    world.after(after, [&] { world.network().set_up("10.0.0.2", false); });
+    const Instant begun = world.now();
+    try {
+      const engine::Report report = rig.up();
+      EXPECT_FALSE(report.ok());
+      EXPECT_THAT(problems(report), HasSubstr("pve.home"));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Unreachable) << error.render();
+    }
+    EXPECT_LT(world.now() - begun, 2h);
+    world.network().set_up("10.0.0.2", true);
+    SCOPED_TRACE(
+        fmt::format("after {}", std::chrono::duration_cast<std::chrono::seconds>(after).count()));
+    converges(rig, 5);
+  }
+}
+
+TEST(BadInput, AnIdThatSomebodyTakesInTheSameInstantIsNeverTouched) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 1)));
+  lab::Faults::parse("- request: { method: POST, path: /qemu }\n  race: { by: alice@pam }\n",
+                     "faults.yaml")
+      .arm(rig.home);
+  const engine::Report report = rig.up();
+  // Whoever was first: the intruder keeps its VM, and ours is made, or said to be in the way.
+  for (const auto& [vmid, vm] : rig.home.dc.vms) {
+    const std::string* smbios = vm.find("smbios1");
+    if (*vm.find("name") == "intruder") {
+      EXPECT_THAT(smbios == nullptr ? "" : *smbios, Not(HasSubstr("sku"))) << vmid;
+    }
+  }
+  if (!report.ok()) {
+    EXPECT_THAT(problems(report), HasSubstr("is taken by"));
+    EXPECT_THAT(refused([&] { rig.up(); }), AllOf(HasSubstr("is taken by"), HasSubstr("intruder")));
+  }
+}
+
+TEST(BadInput, AWrongChecksumLeavesNoImageAndNoVm) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 0)));
+  std::string file;
+  for (const engine::Planned& step : rig.plan().steps)
+    if (step.address.starts_with("image/")) file = step.address.substr(step.address.rfind('/') + 1);
+  const auto pin = [&](const std::string& sha256) {
+    spec::Lock lock = spec::find_lock(rig.files, "/clusters/blue").value_or(spec::Lock{});
+    lock.cluster = "blue";
+    lock.images[file].sha256 = sha256;
+    spec::write_lock(rig.files, "/clusters/blue", lock);
+  };
+  pin(std::string(64, 'a'));
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("checksum mismatch"), HasSubstr("image/")));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  EXPECT_FALSE(rig.home.dc.storages.at("local").on("pve1").contains("import/" + file));
+  pin("");
+  converges(rig, 1);
+}
+
+TEST(BadInput, ASpecThatChangesWhileUpRunsIsTheNextRunsBusiness) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 1)));
+  const auto run = rig.run();
+  bool changed = false;
+  const engine::Report report = run->up([&](const engine::Event& event) {
+    if (changed || event.address != "vm/worker-1") return;
+    rig.write_spec(impatient(pools(1, 2)));
+    changed = true;
+  });
+  EXPECT_TRUE(changed);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u) << "what was planned, and nothing else";
+  std::vector<std::string> next;
+  for (const engine::Planned& step : rig.plan().steps) next.push_back(step.address);
+  EXPECT_THAT(next, testing::IsSupersetOf({"vm/worker-2", "machine/worker-2", "member/worker-2"}));
+  converges(rig, 3);
+}
+
+TEST(BadInput, ALiveOwnerKeepsItsLockAndADeadOneDoesNot) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  auto other = state::local_store(rig.files, "/clusters/blue/.rocca");
+  state::Holder holder;
+  holder.id = "another-run";
+  holder.who = "anna@laptop";
+  holder.doing = "up";
+  holder.since = rig.home.world.now();
+  holder.until = holder.since + 2min;
+  auto lock = other->lock(holder);
+  try {
+    rig.up();
+    ADD_FAILURE() << "two at once";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Locked);
+    EXPECT_THAT(error.render(), HasSubstr("anna@laptop"));
+  }
+  // It is killed: its lock goes with it.
+  static_cast<void>(lock.release());
+  static_cast<void>(other.release());
+  rig.die();
+  converges(rig, 1);
+}
+
+// ---- down
+
+TEST(EngineDown, TakesWhatWasOnlyHalfMade) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 2)));
+  lab::Faults::parse(
+      "- task: { type: resize, id: \"101\" }\n  fail: \"no space left on device\"\n"
+      "- task: { type: qmstart, id: \"102\" }\n  fail: \"start failed\"\n",
+      "faults.yaml")
+      .arm(rig.home);
+  EXPECT_FALSE(rig.up().ok());
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
+struct Waits {
+  const char* name;
+  bool reboot;
+  bool ours;  // begun with our own token
+};
+class IgnoredButton : public testing::TestWithParam<Waits> {};
+
+TEST_P(IgnoredButton, DoesNotHoldDownForEver) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.dc.guest_of = [](const lab::pve::Vm&) {
+    lab::pve::Guest guest;
+    guest.acpi = false;  // it hears no power button and has no agent
+    return std::optional{guest};
+  };
+  // A task waits for the guest, for half an hour, and holds the VM's lock meanwhile.
+  proxmox::Client client{rig.wire,
+                         {{rig.home.endpoint()},
+                          Secret{GetParam().ours ? rig.home.token : rig.home.root_token},
+                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  if (GetParam().reboot)
+    client.start_reboot("pve1", 100, 30min);
+  else
+    client.start_shutdown("pve1", 100, 30min, false);
+  rig.home.world.run_for(5s);
+  const Instant begun = rig.home.world.now();
+  const engine::Report down = rig.down();
+  if (GetParam().ours) {
+    EXPECT_TRUE(down.ok()) << problems(down);
+    EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+    EXPECT_LT(rig.home.world.now() - begun, 5min);
+    return;
+  }
+  // Somebody else's, which our token may not end: it says whose it is and which right is missing.
+  EXPECT_FALSE(down.ok());
+  EXPECT_LT(rig.home.world.now() - begun, 20min);
+  EXPECT_THAT(problems(down), AllOf(HasSubstr("root@pam"), HasSubstr("Sys.Modify on /nodes/pve1")));
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u) << "the other one is gone";
+  rig.home.world.run_for(30min);
+  const engine::Report again = rig.down();
+  EXPECT_TRUE(again.ok()) << problems(again);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+const Waits waits[] = {{"our_reboot", true, true},
+                       {"our_shutdown", false, true},
+                       {"a_reboot_of_somebody_else", true, false},
+                       {"a_shutdown_of_somebody_else", false, false}};
+INSTANTIATE_TEST_SUITE_P(In, IgnoredButton, testing::ValuesIn(waits),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(EngineDown, AHostThatIsOffIsNamedAndTheNextDownEndsIt) {
+  lab::Home::Options options;
+  options.hosts = {"pve1", "pve2", "pve3"};
+  ClusterRig rig{options};
+  rig.write_spec(replace_all(impatient(pools(1, 2)), "hosts: [pve1]", "hosts: [pve1, pve2, pve3]"));
+  ASSERT_TRUE(rig.up().ok());
+  lab::Faults::parse("- { at: 0s, down: pve3 }\n", "f").arm(rig.home);
+  rig.home.world.run_for(1min);
+  const Instant begun = rig.home.world.now();
+  std::string said;
+  try {
+    const engine::Report report = rig.down();
+    EXPECT_FALSE(report.ok()) << "a VM of ours is still there";
+    said = problems(report);
+  } catch (const Error& error) {
+    said = error.render();
+  }
+  EXPECT_THAT(said, HasSubstr("pve3"));
+  EXPECT_LT(rig.home.world.now() - begun, 1h);
+  lab::Faults::parse("- { at: 0s, up: pve3 }\n", "f").arm(rig.home);
+  rig.home.world.run_for(1min);
+  const engine::Report report = rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
+}  // namespace
+}  // namespace rocca::scenarios

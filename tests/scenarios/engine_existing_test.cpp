@@ -1,0 +1,163 @@
+// Machines that were there before: configured, watched and reset when told so, never made and never
+// destroyed, and known by their hardware.
+
+#include "scenarios/engine_machines.hpp"
+#include "talos/client.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+/// Two of them, and no Proxmox in the spec.
+std::string two_machines(const std::string& more = "") {
+  return fmt::format(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: {{ name: blue }}
+spec:
+  talos: {{ version: v1.11.5, extensions: [qemu-guest-agent]{} }}
+  kubernetes: {{ version: v1.34.1 }}
+  timeouts: {{ boot: 3m, bootstrap: 3m }}
+  network: {{ addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }}
+  nodes:
+    cp-1: {{ role: controlplane, address: 10.0.3.1, existing: true }}
+    w-1: {{ role: worker, address: 10.0.3.2, existing: true }}
+)",
+                     more);
+}
+
+void make_two(ClusterRig& rig) {
+  make_machine(rig, 700, "10.0.3.1");
+  make_machine(rig, 701, "10.0.3.2");
+}
+
+void raise(ClusterRig& rig, const std::string& text) {
+  rig.write_spec(text);
+  const engine::Report report = rig.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+/// Whoever clones the repository on another machine: no state, no lock.
+void forget(ClusterRig& rig) {
+  rig.lose_state();
+  rig.files.remove("/clusters/blue/rocca.lock");
+}
+
+TEST(Existing, MachinesThatRunOurConfigurationAreLeftAsTheyAre) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  const std::string before = rig.home.estate.truth(700).config;
+  forget(rig);
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.truth(700).config, before);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u) << "it counts as bootstrapped";
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_TRUE(spec::find_lock(rig.files, "/clusters/blue")->nodes.at("cp-1").uuid);
+}
+
+TEST(Existing, AConfigurationWithOurAuthorityIsChangedOnlyWhenAllowed) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  const std::string before = rig.home.estate.truth(700).config;
+  // Nobody remembers that it was ours: it carries our CA, and is not what the spec renders.
+  forget(rig);
+  rig.write_spec(two_machines(", sysctls: { vm.max_map_count: \"262144\" }"));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("machine/cp-1"), HasSubstr("--allow replace")));
+  EXPECT_EQ(rig.home.estate.truth(700).config, before);
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::Replace);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.home.estate.truth(700).config, HasSubstr("vm.max_map_count"));
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(Existing, AnotherMachineAtAKnownOnesAddressGetsNothing) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  // The worker is taken out of its rack, and something else boots at its address.
+  proxmox::Client client = root(rig);
+  wait_for(rig, client, client.start_stop("pve1", 701));
+  make_machine(rig, 702, "10.0.3.2");
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("who answers at 10.0.3.2 is machine"), HasSubstr("w-1 is machine")));
+  EXPECT_FALSE(rig.home.estate.truth(702).configured) << "our secrets went to a stranger";
+}
+
+TEST(Existing, AMachineOfAnotherClusterIsRefused) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  static const secrets::Bundle another = make_bundle(8);
+  rig.bundle = &another;
+  forget(rig);
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("runs a configuration of another cluster"),
+                    HasSubstr("must be reset first")));
+  EXPECT_TRUE(rig.home.estate.truth(700).configured);
+}
+
+TEST(Existing, TheSpecsOwnUuidDecidesFromTheFirstContactOn) {
+  ClusterRig rig;
+  make_two(rig);
+  rig.write_spec(
+      replace_all(two_machines(), "address: 10.0.3.2, existing: true",
+                  "address: 10.0.3.2, existing: { uuid: 4c4c4544-0042-4d10-8051-b3c04f4a3532 }"));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              HasSubstr("w-1 is machine 4c4c4544-0042-4d10-8051-b3c04f4a3532"));
+  EXPECT_FALSE(rig.home.estate.truth(700).configured) << "nothing is touched until all may be";
+}
+
+TEST(Existing, MixesWithVms) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.3.1");
+  const std::string before = identities(rig).front();
+  raise(rig, static_spec("  nodes:\n"
+                         "    cp-1: { role: controlplane, address: 10.0.1.11 }\n"
+                         "    w-1: { role: worker, address: 10.0.1.21 }\n"
+                         "    metal: { role: worker, address: 10.0.3.1, existing: true }\n"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+  EXPECT_EQ(identities(rig).back(), before);
+  EXPECT_EQ(rig.home.estate.truth(700).stage, lab::talos::Stage::Running);
+  // `down` takes the VMs and leaves the machine; told so, it resets that, too.
+  resources::RunOptions options;
+  options.reset_existing = true;
+  const engine::Report down = rig.down(options);
+  EXPECT_TRUE(down.ok()) << problems(down);
+  rig.home.world.run_for(5min);
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u);
+  EXPECT_EQ(identities(rig).front(), before);
+  EXPECT_FALSE(rig.home.estate.truth(700).configured);
+  // And so it can be raised again.
+  const engine::Report again = rig.up();
+  EXPECT_TRUE(again.ok()) << problems(again);
+}
+
+TEST(Existing, DownEndsAlthoughAMachineIsDead) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  proxmox::Client client = root(rig);
+  wait_for(rig, client, client.start_stop("pve1", 701));
+  resources::RunOptions options;
+  options.reset_existing = true;
+  const Instant begun = rig.home.world.now();
+  const engine::Report down = rig.down(options);
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_LT(rig.home.world.now() - begun, 15min);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
