@@ -33,6 +33,7 @@ struct Terminal {
   bool out = false;
   bool err = false;
   unsigned width = 80;
+  bool resizable = false;  // a window of a person: its size is asked for anew at every picture
   bool colour_out = false;
   bool colour_err = false;
 };

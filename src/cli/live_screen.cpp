@@ -17,7 +17,8 @@ report::Style style_of(const Context& context, std::size_t& height) {
   std::size_t width = context.terminal.width;
   height = 24;
   winsize window{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
+  if (context.terminal.resizable && ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 &&
+      window.ws_col > 0) {
     width = window.ws_col;
     height = window.ws_row;
   }

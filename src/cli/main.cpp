@@ -79,6 +79,7 @@ rocca::cli::Terminal read_terminal() {
   winsize size{};
   if (terminal.out && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40)
     terminal.width = size.ws_col;
+  terminal.resizable = terminal.err;
   return terminal;
 }
 
