@@ -182,6 +182,7 @@ std::vector<std::pair<std::string, std::string>> VmCreate::parameters() const {
   add("serial0", serial_port);
   for (std::size_t i = 0; i < pci_mappings.size(); ++i)
     add(fmt::format("hostpci{}", i), fmt::format("mapping={},pcie=1", pci_mappings[i]));
+  for (std::size_t i = 0; i < unused.size(); ++i) add(fmt::format("unused{}", i), unused[i]);
   // Without an order Proxmox would count the cloud-init drive as a bootable CD-ROM.
   if (!boot_order.empty()) add("boot", "order=" + join(boot_order, ";"));
   return form;

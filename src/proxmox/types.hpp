@@ -248,6 +248,7 @@ struct VmCreate {
   std::optional<Smbios> smbios;
   std::string serial_port;  // serial0: `socket`
   std::vector<std::string> pci_mappings;
+  std::vector<std::string> unused;  // volumes that are its own and in no slot
 
   /// The parameters of the create call, in the order they are sent.
   std::vector<std::pair<std::string, std::string>> parameters() const;

@@ -128,7 +128,7 @@ engine::Desired expand(const Cluster& cluster, const Ground& ground,
   for (const auto& [address, item] : ground.prior.items) {
     if (desired.wanted.contains(address)) continue;
     const Kind* kind = find_kind(address);
-    const Leftover leftover{address, item.needs, item.facts};
+    const Leftover leftover{address, item.needs, item.facts, item.receipt};
     desired.leftover[address] =
         kind == nullptr ? leftover_memory(cluster, leftover) : kind->leftover(cluster, leftover);
   }
@@ -146,6 +146,7 @@ engine::Desired expand_down(const Cluster& cluster, const Ground& ground,
     if (kind->survives_down && !(image && options.purge_images)) return;
     Leftover leftover{address, {}, facts};
     leftover.facts["whole cluster"] = "yes";
+    if (const state::Item* item = ground.item(address)) leftover.receipt = item->receipt;
     desired.leftover[address] = kind->leftover(cluster, leftover);
   };
   for (const auto& [address, item] : ground.prior.items) take(address, item.facts);

@@ -54,6 +54,7 @@ struct Leftover {
   std::string address;
   std::vector<std::string> needs;
   Fields facts;
+  std::string receipt = {};  // of an act that never settled
 };
 Made leftover_image(const Cluster& cluster, const Leftover& leftover);
 Made leftover_vm(const Cluster& cluster, const Leftover& leftover);

@@ -111,6 +111,16 @@ void Survey::forget(proxmox::Vmid vmid) {
   configs_.erase(vmid);
 }
 
+void Survey::suspect(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  suspects_.insert(vmid);
+}
+
+bool Survey::suspects(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  return suspects_.contains(vmid);
+}
+
 std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
   const auto& [cluster, vmids, everywhere] = scan;
   std::vector<Marked> found;

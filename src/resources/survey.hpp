@@ -65,6 +65,10 @@ class Survey {
   /// Did one of those scans find our mark on it?
   bool was_marked(proxmox::Vmid vmid);
 
+  /// A create of this id came to nothing: it may have left something.
+  void suspect(proxmox::Vmid vmid);
+  bool suspects(proxmox::Vmid vmid);
+
   // ---- storages
 
   std::vector<proxmox::StorageInfo> storages(proxmox::Client& client, const std::string& host);
@@ -107,6 +111,7 @@ class Survey {
   std::optional<std::map<proxmox::Vmid, proxmox::VmRow>> rows_;
   std::map<proxmox::Vmid, std::pair<std::string, Tick>> noted_;  // power, by our own acts
   std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
+  std::set<proxmox::Vmid> suspects_;
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
   std::map<std::string, TaskList> tasks_;                        // by host

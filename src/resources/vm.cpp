@@ -6,6 +6,7 @@
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
 #include "resources/vm_remove.hpp"
+#include "resources/vm_rest.hpp"
 #include "resources/vm_wish.hpp"
 
 #include <fmt/format.h>
@@ -23,26 +24,9 @@ constexpr const char* look_again = "look";
 
 constexpr const char* in_the_making = "making";  // fields that are no options of Proxmox
 constexpr const char* without_mark = "mark";
+constexpr const char* rest_of_dead = "rest";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
-
-std::string id_of(const proxmox::VmRow& row) {
-  return fmt::format("{} on {}", row.vmid, row.node);
-}
-
-Fields facts_of(const engine::Identity& identity, const proxmox::VmRow& row,
-                const proxmox::VmConfig& config, bool control_plane, const std::string& address) {
-  Fields facts{{"vmid", std::to_string(row.vmid)},
-               {"host", row.node},
-               {"uuid", to_string(identity.uuid)},
-               {"node", identity.node},
-               {"role", control_plane ? "controlplane" : "worker"}};
-  if (const std::string* name = config.find("name")) facts["name"] = *name;
-  if (const std::string* nic = config.find("net0"))
-    facts["mac"] = proxmox::PropertyString::parse("net0", *nic).value_or("macaddr", "");
-  if (!address.empty()) facts["address"] = address;
-  return facts;
-}
 
 /// A node's VM: one that proves to be ours, as the spec says it, running.
 class VmKind final : public Thing {
@@ -58,8 +42,9 @@ class VmKind final : public Thing {
     if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{without_mark, "missing"}}, {}};
     if (!sight.found) return std::nullopt;
     const auto& [row, config] = *sight.found;
+    if (is_gathered_rest(config)) return Live{id_of(row), {{rest_of_dead, "gathered"}}, {}};
     Live live{id_of(row), seen_fields(wish_, config, runs(world, row)),
-              facts_of(wish_.identity, row, config, wish_.control_plane, wish_.address)};
+              facts_of(*sight.found, wish_.identity, wish_.control_plane, wish_.address)};
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       live.facts["lock"] = lock;
     return live;
@@ -82,6 +67,11 @@ class VmKind final : public Thing {
       change.action = Action::Update;
       return change;
     }
+    if (live->fields.contains(rest_of_dead)) {
+      Change change = create(fmt::format("VM {} is the rest of a create that died", live->id));
+      change.action = Action::Update;
+      return change;
+    }
     return difference(live->fields);
   }
 
@@ -96,6 +86,7 @@ class VmKind final : public Thing {
     const auto& [row, config] = *sight.found;
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       throw Error(Fault::Busy, fmt::format("{} has the lock `{}`", describe(row), lock));
+    if (is_gathered_rest(config)) return in_time(world, remove_vm(world, row));
     return in_time(world, start_changing(world, row, config));
   }
 
@@ -107,6 +98,7 @@ class VmKind final : public Thing {
 
   /// A create reserves its id before it answers: what became of a lost one is in the list.
   Progress probe_unknown(World& world) const override {
+    world.survey.suspect(wish_.create.vmid);
     world.survey.refresh(world.proxmox());
     world.survey.forget(wish_.create.vmid);
     return Ready{};
@@ -221,6 +213,12 @@ class VmKind final : public Thing {
   Receipt start_making(World& world) const {
     if (!wish_.from_template.empty()) return start_cloning(world);
     proxmox::Client& client = world.proxmox();
+    if (wish_.begun || world.survey.suspects(wish_.create.vmid)) {
+      const RestSearch its{wish_.identity,    wish_.create.vmid, wish_.host,
+                           wish_.create.name, wish_.create.pool, wish_.begun};
+      const std::vector<std::string> rest = rest_of_create(world, its);
+      if (!rest.empty()) return gather_rest(world, its, rest);
+    }
     proxmox::VmCreate create = wish_.create;
     // With rights on a pool only, tags cannot be set before the VM is in it.
     if (!create.pool.empty()) create.tags.clear();
@@ -287,11 +285,7 @@ class VmKind final : public Thing {
     world.survey.forget(row.vmid);
     const auto config = world.survey.config(world.proxmox(), row.node, row.vmid);
     if (!config || config->value_or("lock", "") != lock) return {look_again};
-    throw Error(Fault::Conflict,
-                fmt::format("VM {} has the lock `{}`, and no task works on it", id_of(row), lock))
-        .hint(fmt::format("the host went down while it was made: `qm unlock {}` and `qm destroy "
-                          "{}` on {} (only root may)",
-                          row.vmid, row.vmid, row.node));
+    throw_dead_lock(row, lock);
   }
 
   Receipt start_changing(World& world, const proxmox::VmRow& row,
@@ -351,9 +345,23 @@ class VmKind final : public Thing {
     if (failure) {
       if (upid.type == "qmcreate" || upid.type == "qmclone")
         world.survey.gone(wish_.create.vmid);  // Proxmox cleans up after itself
+      if (upid.type == "qmcreate" && failure->reason == proxmox::Reason::AlreadyExists)
+        return met_old_volumes(world, *failure);
       throw failure->error(doing(upid.type));
     }
     return Ready{};
+  }
+
+  /// A volume of this id is there already, and no VM: whose it is, is looked into once.
+  Progress met_old_volumes(World& world, const proxmox::Failure& failure) const {
+    if (!world.survey.suspects(wish_.create.vmid)) {
+      world.survey.suspect(wish_.create.vmid);
+      return Ready{};
+    }
+    throw failure.error(doing("qmcreate"))
+        .hint(fmt::format("an earlier VM {} has left it, and nothing proves that it was ours: "
+                          "`pvesm free VOLUME` on {} if nobody needs it, or give {} another `vmid`",
+                          wish_.create.vmid, wish_.host, wish_.node));
   }
 
   Progress probe_start(World& world, const proxmox::Upid& upid,
@@ -390,125 +398,6 @@ class VmKind final : public Thing {
   VmWish wish_;
 };
 
-/// A VM of ours that no node of the spec wants any more.
-class LeftoverVm final : public Thing {
- public:
-  LeftoverVm(About about, engine::Identity identity, std::optional<proxmox::Vmid> vmid,
-             std::string host, bool control_plane, bool whole_cluster)
-      : Thing(std::move(about)),
-        identity_(std::move(identity)),
-        vmid_(vmid),
-        host_(std::move(host)),
-        control_plane_(control_plane),
-        whole_cluster_(whole_cluster) {}
-
-  std::optional<Live> read(World& world) const override {
-    const VmSight sight = find_vm(world, search());
-    if (sight.in_the_making)
-      return Live{id_of(*sight.in_the_making), {{in_the_making, sight.lock}}, {}};
-    // Something else at its id is not ours, and ours is gone; but two that both prove it are said.
-    if (!sight.found) {
-      if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{without_mark, "missing"}}, {}};
-      if (!sight.doubtful) return std::nullopt;
-      return Live{"", {{refused, sight.refusal}, {hint_of, sight.hint}}, {}};
-    }
-    const auto& [row, config] = *sight.found;
-    return Live{id_of(row),
-                {{"vm", row.name}, {"power", plan_halt(world, row).text()}},
-                facts_of(identity_, row, config, control_plane_, "")};
-  }
-
-  Change diff(const std::optional<Live>& live) const override {
-    if (!live) return {};
-    Change change;
-    change.action = Action::Destroy;
-    change.effect = Effect::DataLoss;
-    change.reason = whole_cluster_ ? "the cluster goes down" : "no node of the spec wants it";
-    // Each act on the way is another one: only what repeats itself makes no progress.
-    for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
-    if (const std::string why = fact(live->fields, refused); !why.empty()) {
-      change.refusal = why;
-      change.hint = fact(live->fields, hint_of);
-    } else if (control_plane_ && !whole_cluster_) {
-      change.refusal = fmt::format("{} is a control plane, and etcd counts on it", identity_.node);
-      change.hint =
-          fmt::format("put {} back into the spec; control planes are taken away by `rocca scale`",
-                      identity_.node);
-    }
-    return change;
-  }
-
-  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
-    return live ? destroy(world, *live) : Receipt{};
-  }
-
-  Progress probe(World& world, const Receipt& receipt) const override {
-    const Progress progress = probe_removal(world, receipt, "taking down " + address());
-    if (std::holds_alternative<Ready>(progress)) {
-      if (vmid_) world.survey.forget(*vmid_);
-      world.survey.refresh(world.proxmox());
-    }
-    return progress;
-  }
-
-  Receipt destroy(World& world, const Live&) const override {
-    world.survey.refresh(world.proxmox());
-    if (vmid_) world.survey.forget(*vmid_);
-    VmSight sight = find_vm(world, search());
-    if (sight.doubtful) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
-    if (sight.in_the_making) {
-      proxmox::TaskFilter filter;
-      filter.only_active = true;
-      // Whose it is shows only when it is made: then it is proved and taken away.
-      for (const proxmox::TaskRow& task : world.proxmox().tasks(sight.in_the_making->node, filter))
-        if (task.upid.id == std::to_string(sight.in_the_making->vmid) ||
-            task.upid.type == "qmclone")
-          return {task.upid.text};
-      return {look_again};
-    }
-    if (sight.unmarked) {
-      // A clone that was killed before it got its mark: marked first, then proved, then removed.
-      proxmox::Smbios smbios;
-      smbios.uuid = identity_.uuid;
-      smbios.family = engine::ownership_family;
-      smbios.sku = engine::ownership_mark(identity_.cluster, identity_.node);
-      proxmox::VmUpdate update;
-      update.set["smbios1"] = smbios.print();
-      update.digest = sight.unmarked->config.digest;
-      const auto upid =
-          world.proxmox().start_update(sight.unmarked->row.node, sight.unmarked->row.vmid, update);
-      return {upid ? upid->text : std::string(look_again), "mark"};
-    }
-    if (!sight.found) return {};
-    // Fresh proof, this moment: the list of a minute ago is not enough to destroy by.
-    world.survey.forget(sight.found->row.vmid);
-    sight = find_vm(world, search());
-    if (!sight.found) return {};
-    return remove_vm(world, sight.found->row);
-  }
-
-  std::vector<Lane> lanes(const Change* change) const override {
-    std::vector<Lane> lanes;
-    if (!host_.empty()) lanes.push_back(host_lane(host_));
-    if (change != nullptr && vmid_)
-      lanes.push_back({fmt::format("vmid/{}", *vmid_), 1, Lane::Hold::Act});
-    return lanes;
-  }
-  Duration patience(const Change&) const override { return 15min; }
-
- protected:
-  Fields wishes() const override { return {{"uuid", to_string(identity_.uuid)}}; }
-
- private:
-  VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }
-
-  engine::Identity identity_;
-  std::optional<proxmox::Vmid> vmid_;
-  std::string host_;
-  bool control_plane_;
-  bool whole_cluster_;
-};
-
 }  // namespace
 
 std::string vm_address(const std::string& node) {
@@ -517,6 +406,8 @@ std::string vm_address(const std::string& node) {
 
 Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
   VmWish wish = vm_wish(cluster, ground, node);
+  if (const state::Item* item = ground.item(vm_address(node.name)))
+    wish.begun = !item->receipt.empty();
   std::vector<std::string> needs;
   if (*cluster.spec.talos.boot != spec::Boot::Template) {
     const std::string& storage = *cluster.spec.proxmox->image_storage;
@@ -526,17 +417,6 @@ Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& nod
   return std::make_shared<VmKind>(Thing::About{vm_address(node.name), std::move(needs),
                                                to_string(cluster.spec.position(node.where))},
                                   std::move(wish));
-}
-
-Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
-  const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
-  std::optional<proxmox::Vmid> vmid;
-  if (const auto number = parse_uint(fact(leftover.facts, "vmid")))
-    vmid = static_cast<proxmox::Vmid>(*number);
-  return std::make_shared<LeftoverVm>(Thing::About{leftover.address, leftover.needs, ""},
-                                      cluster.identity_of(node), vmid, fact(leftover.facts, "host"),
-                                      fact(leftover.facts, "role") == "controlplane",
-                                      fact(leftover.facts, "whole cluster") == "yes");
 }
 
 }  // namespace rocca::resources

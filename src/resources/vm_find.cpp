@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "proxmox/property_string.hpp"
 #include "resources/survey.hpp"
 
 #include <fmt/format.h>
@@ -133,6 +134,25 @@ VmSight find_vm(World& world, const VmSearch& search) {
     break;
   }
   return sight;
+}
+
+std::string id_of(const proxmox::VmRow& row) {
+  return fmt::format("{} on {}", row.vmid, row.node);
+}
+
+engine::Fields facts_of(const VmSight::Found& vm, const engine::Identity& identity,
+                        bool control_plane, const std::string& address) {
+  const auto& [row, config] = vm;
+  engine::Fields facts{{"vmid", std::to_string(row.vmid)},
+                       {"host", row.node},
+                       {"uuid", to_string(identity.uuid)},
+                       {"node", identity.node},
+                       {"role", control_plane ? "controlplane" : "worker"}};
+  if (const std::string* name = config.find("name")) facts["name"] = *name;
+  if (const std::string* nic = config.find("net0"))
+    facts["mac"] = proxmox::PropertyString::parse("net0", *nic).value_or("macaddr", "");
+  if (!address.empty()) facts["address"] = address;
+  return facts;
 }
 
 }  // namespace rocca::resources

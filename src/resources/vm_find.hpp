@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/guards.hpp"
+#include "engine/resource.hpp"
 #include "proxmox/types.hpp"
 #include "resources/world.hpp"
 
@@ -40,5 +41,11 @@ struct VmSearch {
 /// Looks for a node's VM: at its id, by its name and by our tags, on any host. Only UUID and mark
 /// prove it.
 VmSight find_vm(World& world, const VmSearch& search);
+
+/// "104 on atlas".
+std::string id_of(const proxmox::VmRow& row);
+/// What others ask for about a VM, and what is remembered of it.
+engine::Fields facts_of(const VmSight::Found& vm, const engine::Identity& identity,
+                        bool control_plane, const std::string& address);
 
 }  // namespace rocca::resources

@@ -30,6 +30,7 @@ struct VmWish {
   std::string from_template;    // empty: it is made anew
   std::string address;          // as the spec says it; empty with DHCP
   Duration boot_timeout{};
+  bool begun = false;  // by an earlier run, and never settled
 
   /// Options and values that are compared, as Proxmox would be asked for them.
   std::map<std::string, std::string> options() const;

@@ -219,7 +219,7 @@ class Life {
   }
 
   /// A host that dies while it makes a VM leaves a lock that only its administrator may take away.
-  /// He does as he was told.
+  /// He does as he was told; what the dead create put on storages stays, for no VM names it.
   bool helped(const std::string& words) {
     if (words.find("qm unlock") == std::string::npos) return false;
     bool did = false;
@@ -229,9 +229,6 @@ class Life {
         ++vm;
         continue;
       }
-      for (auto& [id, storage] : rig_.home.dc.storages)
-        for (auto& [host, volumes] : storage.volumes)
-          std::erase_if(volumes, [&](const auto& one) { return one.second.vmid == vm->first; });
       vm = rig_.home.dc.vms.erase(vm);
       did = true;
     }

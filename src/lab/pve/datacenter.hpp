@@ -289,6 +289,7 @@ class Node {
  private:
   friend class Datacenter;
   Routine<void> run_task(Task& task, Caller caller);
+  void give_back_id(const Task& task);
 
   Datacenter& dc_;
   Network::Id service_ = 0;

@@ -132,6 +132,7 @@ std::string Node::start_task(std::string type, std::string task_id, const Caller
 Routine<void> Node::run_task(Task& task, Caller caller) {
   Worker worker{dc_, *this, caller, task};
   std::optional<std::string> error;
+  bool at_work = false;
   const std::optional<TaskFault> fault =
       dc_.task_fault ? dc_.task_fault(*this, task) : std::nullopt;
   try {
@@ -140,6 +141,7 @@ Routine<void> Node::run_task(Task& task, Caller caller) {
       co_await dc_.world.wait(never, {}, &task.interrupt);
     }
     if (fault && !fault->error.empty() && !fault->after_the_work) die(fault->error);
+    at_work = true;
     co_await task.body(worker);
     if (fault && !fault->error.empty()) die(fault->error);
   } catch (const Failure& failure) {
@@ -148,6 +150,7 @@ Routine<void> Node::run_task(Task& task, Caller caller) {
     error = interrupted.reason;
   }
   if (!task.running()) co_return;  // the host went down meanwhile
+  if (error && !at_work) give_back_id(task);
   if (error) {
     const std::string line = replace_all(*error, "\n", " ");
     task.log.push_back("TASK ERROR: " + *error);
@@ -163,6 +166,15 @@ Routine<void> Node::run_task(Task& task, Caller caller) {
   dc_.world.note(
       fmt::format("{} ends task {} {}: {}", name, task.upid.type, task.upid.id, task.status));
   task.ended.wake_all();
+}
+
+/// A create that fails gives back the id that its call had reserved, however early it fails.
+void Node::give_back_id(const Task& task) {
+  if (task.upid.type != "qmcreate" && task.upid.type != "qmrestore") return;
+  const auto vm = dc_.vms.find(static_cast<unsigned>(parse_uint(task.upid.id).value_or(0)));
+  if (vm == dc_.vms.end()) return;
+  const std::string* lock = vm->second.find("lock");
+  if (lock != nullptr && *lock == "create") dc_.vms.erase(vm);
 }
 
 Task* Node::find_task(const std::string& upid) {

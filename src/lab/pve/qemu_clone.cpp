@@ -187,6 +187,7 @@ Routine<void> clone_worker(Worker& worker, Clone what, bool running) {
     failed = std::make_exception_ptr(Interrupted{"clone failed: " + interrupted.reason});
   }
   if (!failed) co_return;
+  if (!worker.task.running()) std::rethrow_exception(failed);  // without power nobody tidies up
   for (const std::string& volid : volumes)
     if (const auto id = VolumeId::parse(volid))
       if (Storage* storage = dc.find_storage(id->storage))

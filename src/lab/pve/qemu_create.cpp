@@ -94,7 +94,8 @@ Routine<void> create_worker(Worker& worker, NewVm vm) {
           Interrupted{fmt::format("unable to create VM {} - {}", id, interrupted.reason)});
     }
     if (failed) {
-      worker.dc.vms.erase(id);
+      // Without power nobody tidies up: the lock and what was allocated stay.
+      if (worker.task.running()) worker.dc.vms.erase(id);
       std::rethrow_exception(failed);
     }
   }

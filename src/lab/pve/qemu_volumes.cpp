@@ -188,8 +188,10 @@ Routine<std::string> copy_volume(Job job, Copy what) {
     failed = std::current_exception();
   }
   if (failed) {
-    // A killed worker leaves no half-written copy behind; nothing may be awaited here.
-    if (const auto id = VolumeId::parse(volid))
+    // A worker that is told to end leaves no half-written copy behind, one that loses its power
+    // does; nothing may be awaited here.
+    const bool tidies_up = job.worker == nullptr || job.worker->task.running();
+    if (const auto id = VolumeId::parse(volid); id && tidies_up)
       if (Storage* storage = job.dc().find_storage(id->storage))
         storage->on(job.process.node.name).erase(id->name);
     std::rethrow_exception(failed);

@@ -1,0 +1,202 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/kinds.hpp"
+#include "resources/survey.hpp"
+#include "resources/vm_find.hpp"
+#include "resources/vm_remove.hpp"
+#include "resources/vm_rest.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string look_again = "look";  // a receipt that is no task
+
+/// A VM of ours that no node of the spec wants any more.
+class LeftoverVm final : public Thing {
+ public:
+  struct Traits {
+    engine::Identity identity;
+    std::optional<proxmox::Vmid> vmid;
+    std::string host;
+    std::string name;
+    std::string pool;
+    bool control_plane = false;
+    bool whole_cluster = false;
+    bool begun = false;  // an act of an earlier run never settled
+  };
+  LeftoverVm(About about, Traits traits)
+      : Thing(std::move(about)),
+        identity_(std::move(traits.identity)),
+        vmid_(traits.vmid),
+        host_(std::move(traits.host)),
+        name_(std::move(traits.name)),
+        pool_(std::move(traits.pool)),
+        control_plane_(traits.control_plane),
+        whole_cluster_(traits.whole_cluster),
+        begun_(traits.begun) {}
+
+  std::optional<Live> read(World& world) const override {
+    const VmSight sight = find_vm(world, search());
+    if (sight.in_the_making) return Live{id_of(*sight.in_the_making), {{"making", sight.lock}}, {}};
+    // Something else at its id is not ours, and ours is gone; but two that both prove it are said.
+    if (!sight.found) {
+      if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{"mark", "missing"}}, {}};
+      if (!sight.doubtful) return read_rest(world);
+      return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
+    }
+    const proxmox::VmRow& row = sight.found->row;
+    return Live{id_of(row),
+                {{"vm", row.name}, {"power", plan_halt(world, row).text()}},
+                facts_of(*sight.found, identity_, control_plane_, "")};
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return {};
+    Change change;
+    change.action = Action::Destroy;
+    change.effect = Effect::DataLoss;
+    change.reason = whole_cluster_ ? "the cluster goes down" : "no node of the spec wants it";
+    // Each act on the way is another one: only what repeats itself makes no progress.
+    for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
+    if (const std::string why = fact(live->fields, "refused"); !why.empty()) {
+      change.refusal = why;
+      change.hint = fact(live->fields, "hint");
+    } else if (control_plane_ && !whole_cluster_) {
+      change.refusal = fmt::format("{} is a control plane, and etcd counts on it", identity_.node);
+      change.hint =
+          fmt::format("put {} back into the spec; control planes are taken away by `rocca scale`",
+                      identity_.node);
+    }
+    return change;
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    return live ? destroy(world, *live) : Receipt{};
+  }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    const Progress progress = probe_removal(world, receipt, "taking down " + address());
+    if (std::holds_alternative<Ready>(progress)) {
+      if (vmid_) world.survey.forget(*vmid_);
+      world.survey.refresh(world.proxmox());
+    }
+    return progress;
+  }
+
+  Receipt destroy(World& world, const Live&) const override {
+    world.survey.refresh(world.proxmox());
+    if (vmid_) world.survey.forget(*vmid_);
+    VmSight sight = find_vm(world, search());
+    if (sight.doubtful) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
+    if (sight.in_the_making) {
+      proxmox::TaskFilter filter;
+      filter.only_active = true;
+      // Whose it is shows only when it is made: then it is proved and taken away.
+      for (const proxmox::TaskRow& task : world.proxmox().tasks(sight.in_the_making->node, filter))
+        if (task.upid.id == std::to_string(sight.in_the_making->vmid) ||
+            task.upid.type == "qmclone")
+          return {task.upid.text};
+      if (vmid_) world.survey.forget(*vmid_);
+      sight = find_vm(world, search());
+      if (sight.in_the_making) throw_dead_lock(*sight.in_the_making, sight.lock);
+      return {look_again};
+    }
+    if (sight.unmarked) {
+      // A clone that was killed before it got its mark: marked first, then proved, then removed.
+      proxmox::Smbios smbios;
+      smbios.uuid = identity_.uuid;
+      smbios.family = engine::ownership_family;
+      smbios.sku = engine::ownership_mark(identity_.cluster, identity_.node);
+      proxmox::VmUpdate update;
+      update.set["smbios1"] = smbios.print();
+      update.digest = sight.unmarked->config.digest;
+      const auto upid =
+          world.proxmox().start_update(sight.unmarked->row.node, sight.unmarked->row.vmid, update);
+      return {upid ? upid->text : look_again, "mark"};
+    }
+    if (!sight.found) {
+      const auto rest = find_rest(world);
+      return rest.empty() ? Receipt{} : gather_rest(world, rest_search(), rest);
+    }
+    // Fresh proof, this moment: the list of a minute ago is not enough to destroy by.
+    world.survey.forget(sight.found->row.vmid);
+    sight = find_vm(world, search());
+    if (!sight.found) return {};
+    return remove_vm(world, sight.found->row);
+  }
+
+  std::vector<Lane> lanes(const Change* change) const override {
+    std::vector<Lane> lanes;
+    if (!host_.empty()) lanes.push_back(host_lane(host_));
+    if (change != nullptr && vmid_)
+      lanes.push_back({fmt::format("vmid/{}", *vmid_), 1, Lane::Hold::Act});
+    return lanes;
+  }
+  Duration patience(const Change&) const override { return 15min; }
+
+ protected:
+  Fields wishes() const override { return {{"uuid", to_string(identity_.uuid)}}; }
+
+ private:
+  VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }
+  RestSearch rest_search() const {
+    return {identity_, vmid_.value_or(0), host_, name_, pool_, begun_};
+  }
+
+  /// Only looked for: a host that is away has nothing to say, and nothing was known of a rest.
+  std::vector<std::string> find_rest(World& world) const {
+    if (!vmid_ || host_.empty()) return {};
+    try {
+      return rest_of_create(world, rest_search());
+    } catch (const Error& error) {
+      if (begun_ || error.fault() == Fault::Interrupted) throw;
+      return {};
+    }
+  }
+  std::optional<Live> read_rest(World& world) const {
+    const std::vector<std::string> rest = find_rest(world);
+    if (rest.empty()) return std::nullopt;
+    return Live{fmt::format("{} on {}", *vmid_, host_), {{"rest", join(rest, ", ")}}, {}};
+  }
+
+  engine::Identity identity_;
+  std::optional<proxmox::Vmid> vmid_;
+  std::string host_;
+  std::string name_, pool_;
+  bool control_plane_;
+  bool whole_cluster_;
+  bool begun_;
+};
+
+}  // namespace
+
+Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
+  const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
+  LeftoverVm::Traits traits;
+  traits.identity = cluster.identity_of(node);
+  traits.host = fact(leftover.facts, "host");
+  traits.begun = !leftover.receipt.empty();
+  // Of what never settled nothing is known but what was begun.
+  std::string vmid = fact(leftover.facts, "vmid");
+  if (const auto task = proxmox::Upid::parse(leftover.receipt); task && task->type == "qmcreate") {
+    if (vmid.empty()) vmid = task->id;
+    if (traits.host.empty()) traits.host = task->node;
+  }
+  if (const auto number = parse_uint(vmid)) traits.vmid = static_cast<proxmox::Vmid>(*number);
+  traits.name = fact(leftover.facts, "name");
+  if (const spec::Node* known = cluster.spec.find_node(node); known != nullptr && known->machine) {
+    if (traits.name.empty()) traits.name = known->vm_name;
+    if (known->machine->pool) traits.pool = **known->machine->pool;
+  }
+  traits.control_plane = fact(leftover.facts, "role") == "controlplane";
+  traits.whole_cluster = fact(leftover.facts, "whole cluster") == "yes";
+  return std::make_shared<LeftoverVm>(Thing::About{leftover.address, leftover.needs, ""},
+                                      std::move(traits));
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,116 @@
+#include "resources/vm_rest.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "resources/survey.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* note = "What a create that died has left. rocca takes it away.";
+// Task log and storage both tell whole seconds.
+constexpr Duration slack = 2s;
+
+struct Span {
+  Instant from, to;
+};
+
+/// When creates of this id by us were at work and came to nothing.
+std::vector<Span> failed_creates(World& world, const RestSearch& search) {
+  const std::string token{world.cluster.proxmox->token.reveal()};
+  const std::string us = token.substr(0, token.find('='));
+  proxmox::TaskFilter filter;
+  filter.vmid = search.vmid;
+  filter.type = "qmcreate";
+  std::vector<Span> spans;
+  for (const proxmox::TaskRow& task : world.proxmox().tasks(search.host, filter)) {
+    if (task.running() || task.user != us) continue;
+    if (proxmox::Task{task.upid, false, task.status}.ok()) continue;
+    spans.push_back({task.started - slack, task.ended.value_or(world.clock.now()) + slack});
+  }
+  return spans;
+}
+
+/// `STORAGE:vm-104-disk-0`, `STORAGE:104/vm-104-cloudinit.qcow2`.
+bool has_name_of(const proxmox::Volume& volume, proxmox::Vmid vmid) {
+  const std::string name = volume.id.substr(volume.id.find_first_of(':') + 1);
+  const std::string file = name.substr(name.rfind('/') + 1);
+  return volume.vmid == vmid && file.starts_with(fmt::format("vm-{}-", vmid));
+}
+
+}  // namespace
+
+std::vector<std::string> rest_of_create(World& world, const RestSearch& search) {
+  proxmox::Client& client = world.proxmox();
+  const std::vector<Span> spans = failed_creates(world, search);
+  if (spans.empty() && !search.remembered) return {};
+  world.survey.refresh(client);
+  if (world.survey.find(client, search.vmid)) return {};  // whatever there is, belongs to it
+  std::vector<std::string> rest;
+  for (const proxmox::StorageInfo& storage : world.survey.storages(client, search.host)) {
+    if (!storage.active || !storage.holds("images")) continue;
+    for (const proxmox::Volume& volume :
+         client.volumes(search.host, storage.name, "images", search.vmid)) {
+      if (!has_name_of(volume, search.vmid)) continue;
+      const bool in_time = volume.created ? std::any_of(spans.begin(), spans.end(),
+                                                        [&](const Span& span) {
+                                                          return *volume.created >= span.from &&
+                                                                 *volume.created <= span.to;
+                                                        })
+                                          : search.remembered;
+      if (in_time) rest.push_back(volume.id);
+    }
+  }
+  return rest;
+}
+
+engine::Receipt gather_rest(World& world, const RestSearch& search,
+                            const std::vector<std::string>& volumes) {
+  proxmox::VmCreate create;
+  create.vmid = search.vmid;
+  create.name = search.vm_name;
+  create.pool = search.pool;
+  create.description = note;
+  create.bios = "seabios";  // it is never started
+  create.agent = false;
+  create.on_boot = false;
+  proxmox::Smbios smbios;
+  smbios.uuid = search.identity.uuid;
+  smbios.family = engine::ownership_family;
+  smbios.sku = engine::ownership_mark(search.identity.cluster, search.identity.node);
+  create.smbios = std::move(smbios);
+  create.unused = volumes;
+  const auto answer = world.proxmox().start_create(search.host, create);
+  if (const auto* taken = std::get_if<proxmox::VmidTaken>(&answer))
+    throw Error(Fault::Busy, taken->text);
+  proxmox::VmRow row;
+  row.vmid = search.vmid;
+  row.node = search.host;
+  row.name = search.vm_name;
+  row.status = "stopped";
+  world.survey.note(row);
+  return {std::get<proxmox::Upid>(answer).text, "gather the rest of a create"};
+}
+
+bool is_gathered_rest(const proxmox::VmConfig& config) {
+  const std::string* description = config.find("description");
+  return description != nullptr && trim(*description) == note;
+}
+
+void throw_dead_lock(const proxmox::VmRow& row, const std::string& lock) {
+  throw Error(Fault::Conflict, fmt::format("VM {} on {} has the lock `{}`, and no task works on it",
+                                           row.vmid, row.node, lock))
+      .hint(fmt::format("the host went down while it was made: `qm unlock {}` and `qm destroy {}` "
+                        "on {} (only root may); what it left on storages is taken away by the next "
+                        "run",
+                        row.vmid, row.vmid, row.node));
+}
+
+}  // namespace rocca::resources
