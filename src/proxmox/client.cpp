@@ -144,12 +144,14 @@ net::Answer Client::send(const std::string& method, const std::string& path,
     request.headers.add("Content-Type", "application/x-www-form-urlencoded");
     request.body = form(parameters);
   }
+  const std::size_t first = access_.reach->last();
   for (std::size_t tried = 0;; ++tried) {
-    const std::size_t index = (endpoint_ + tried) % access_.endpoints.size();
+    const std::size_t index = (first + tried) % access_.endpoints.size();
     request.url = access_.endpoints[index] + target;
     try {
       net::Answer answer = net::fetch(transport_, request, stop_);
       endpoint_ = index;
+      access_.reach->answered(index);
       return answer;
     } catch (const Error& error) {
       // Unreachable: nothing was sent, so another door of the same cluster may be tried.
@@ -474,6 +476,27 @@ std::optional<VmConfig> Client::find_config(const std::string& node, Vmid vmid, 
       config.digest = scalar_text(entry.value);
     else if (entry.value.is_scalar())
       config.options[entry.key] = scalar_text(entry.value);
+  }
+  return config;
+}
+
+std::optional<VmConfig> Client::find_whole_config(const std::string& node, Vmid vmid) {
+  Reply reply = call("GET", vm_path(node, vmid, "/pending"));
+  if (const auto* failure = std::get_if<Failure>(&reply)) {
+    if (absent(*failure)) return std::nullopt;
+    throw failure->error(fmt::format("reading the configuration of VM {}", vmid));
+  }
+  VmConfig config;
+  for (const text::Value& row : rows(std::get<text::Value>(reply))) {
+    const std::string option = read_text_or(row, "key");
+    const text::Value* value = row.find("value");
+    if (value != nullptr && value->is_scalar())
+      (option == "digest" ? config.digest : config.options[option]) = scalar_text(*value);
+    const text::Value* pending = row.find("pending");
+    if (pending != nullptr && pending->is_scalar())
+      config.pending[option] = scalar_text(*pending);
+    else if (read_switch(row, "delete"))
+      config.pending[option] = std::nullopt;
   }
   return config;
 }

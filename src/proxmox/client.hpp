@@ -4,6 +4,7 @@
 #include "net/transport.hpp"
 #include "proxmox/types.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -18,11 +19,23 @@ class Value;
 
 namespace rocca::proxmox {
 
+/// Which endpoint answered last. Clients that share one begin there, so that a dead endpoint costs
+/// one of them its timeout, once, and not every call. Safe from many threads.
+class Reach {
+ public:
+  std::size_t last() const noexcept { return last_.load(std::memory_order_relaxed); }
+  void answered(std::size_t endpoint) noexcept { last_.store(endpoint, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::size_t> last_{0};
+};
+
 /// Where a Proxmox is, who we are there, and how we know it.
 struct Access {
-  std::vector<std::string> endpoints;  // https://pve.home:8006, tried in this order
+  std::vector<std::string> endpoints;  // https://pve.home:8006, tried in this order at first
   Secret token;                        // user@realm!tokenid=secret
   net::Tls tls;
+  std::shared_ptr<Reach> reach = std::make_shared<Reach>();  // copies share it
 };
 
 /// The VMID a create wanted belongs to somebody, or is being taken this moment.
@@ -33,8 +46,8 @@ struct VmidTaken {
 /// The Proxmox VE API, call by call: no policy, no retries. Every `start_…` returns before the
 /// thing is done, with the task to ask after. A call that Proxmox refused throws Failure::error();
 /// where callers decide by it, it is in the return type. When an endpoint cannot be reached
-/// (nothing was sent), the next one is asked. One Client belongs to one thread at a time; the
-/// Transport behind it may be shared.
+/// (nothing was sent), the next one is asked, and from then on that one first. One Client belongs
+/// to one thread at a time; the Transport behind it may be shared.
 class Client {
  public:
   Client(net::Transport& transport, Access access, std::stop_token stop = {});
@@ -67,6 +80,8 @@ class Client {
 
   // VMs.
   std::optional<VmConfig> find_config(const std::string& node, Vmid vmid, bool current = false);
+  /// The configuration in force and what waits for the next start, in one answer.
+  std::optional<VmConfig> find_whole_config(const std::string& node, Vmid vmid);
   std::vector<PendingChange> pending(const std::string& node, Vmid vmid);
   std::optional<VmStatus> find_status(const std::string& node, Vmid vmid);
   std::variant<Upid, VmidTaken> start_create(const std::string& node, const VmCreate& create);
@@ -116,7 +131,7 @@ class Client {
   net::Transport& transport_;
   Access access_;
   std::stop_token stop_;
-  std::size_t endpoint_ = 0;  // the one that answered last
+  std::size_t endpoint_ = 0;  // the one that answered this client last
   std::optional<Instant> server_time_;
 };
 

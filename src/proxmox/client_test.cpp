@@ -69,6 +69,42 @@ TEST(Client, AsksTheNextEndpointOnlyWhenNothingWasSent) {
   EXPECT_EQ(calls, 3);
 }
 
+TEST(Client, BeginsWithTheEndpointThatAnsweredItsSiblings) {
+  std::vector<std::string> asked;
+  bool moved = false;
+  ScriptedTransport transport{[&](const net::Request& request) -> net::Answer {
+    asked.push_back(request.url.substr(8, 1));
+    if ((asked.back() == "a") != moved) throw Error(Fault::Unreachable, "connection refused");
+    return json_answer(200, "OK", R"({"data":[]})");
+  }};
+  const Access shared = access({"https://a:8006", "https://b:8006"});
+  Client{transport, shared}.nodes();
+  Client{transport, shared}.nodes();
+  EXPECT_THAT(asked, testing::ElementsAre("a", "b", "b"));
+  // The dead one is alive again, and the other one went: it is found again.
+  moved = true;
+  Client{transport, shared}.nodes();
+  Client{transport, shared}.nodes();
+  EXPECT_THAT(asked, testing::ElementsAre("a", "b", "b", "b", "a", "a"));
+}
+
+TEST(Client, ReadsWhatIsInForceAndWhatIsPendingInOneAnswer) {
+  ScriptedTransport transport{[](const net::Request& request) {
+    EXPECT_TRUE(request.url.ends_with("/qemu/100/pending")) << request.url;
+    return json_answer(200, "OK", R"({"data":[{"key":"cores","value":2,"pending":4},
+      {"key":"cpu","value":"host","delete":1},{"key":"digest","value":"abc"},
+      {"key":"numa","pending":1},{"key":"name","value":"a"}]})");
+  }};
+  Client client{transport, access()};
+  const auto config = client.find_whole_config("pve1", 100);
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->digest, "abc");
+  EXPECT_EQ(config->options,
+            (std::map<std::string, std::string>{{"cores", "2"}, {"cpu", "host"}, {"name", "a"}}));
+  EXPECT_EQ(config->pending, (std::map<std::string, std::optional<std::string>>{
+                                 {"cores", "4"}, {"cpu", std::nullopt}, {"numa", "1"}}));
+}
+
 TEST(Client, DoesNotAskAnotherEndpointWhenTheAnswerWasLost) {
   int calls = 0;
   ScriptedTransport transport{[&](const net::Request&) -> net::Answer {

@@ -98,6 +98,8 @@ struct Bridge {
 struct VmConfig {
   std::map<std::string, std::string> options;
   std::string digest;
+  /// What waits for the next start; nothing: the option goes then. Only of `find_whole_config`.
+  std::map<std::string, std::optional<std::string>> pending = {};
 
   const std::string* find(const std::string& option) const;
   std::string value_or(const std::string& option, std::string fallback) const;
