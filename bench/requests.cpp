@@ -1,6 +1,6 @@
 // What a cluster costs its hosts in requests: a plan that finds nothing to do, and making one VM.
 // Counts only, so one run says it all.
-//   requests [NODES…]      by default 5 50 500
+//   requests [--trace] [NODES…]      by default 5 50 500; --trace lists what one more VM costs
 
 #include "scenarios/engine_rig.hpp"
 
@@ -21,6 +21,9 @@ class Split final : public net::Transport {
   explicit Split(net::Transport& inner) : inner_(inner) {}
   net::Response exchange(const net::Request& request, net::BodySink& sink,
                          std::stop_token stop) override {
+    if (request.url.find(":8006/") != std::string::npos && trace != nullptr)
+      trace->push_back(fmt::format("{} {}", request.method,
+                                   request.url.substr(request.url.find("/api2/json") + 10)));
     ++(request.url.find(":8006/") != std::string::npos    ? counts_.proxmox
        : request.url.find(":50000/") != std::string::npos ? counts_.talos
                                                           : counts_.others);
@@ -31,6 +34,7 @@ class Split final : public net::Transport {
   };
   /// Since the last time.
   Counts take() { return std::exchange(counts_, {}); }
+  std::vector<std::string>* trace = nullptr;  // of what Proxmox is asked
 
  private:
   net::Transport& inner_;
@@ -46,7 +50,7 @@ std::string spec_of(unsigned workers, const std::vector<std::string>& hosts) {
       "[" + join(hosts, ", ") + "]");
 }
 
-bool measure(unsigned nodes) {
+bool measure(unsigned nodes, bool trace) {
   lab::Home::Options options;
   options.hosts = lab::parse_hosts(std::to_string(std::clamp(nodes / 25, 1u, 20u)));
   scenarios::ClusterRig rig{options};
@@ -62,7 +66,11 @@ bool measure(unsigned nodes) {
   const auto left = scenarios::differences(rig.plan());
   const Split::Counts plan = split.take();
   rig.write_spec(spec_of(nodes - 2, options.hosts));
+  std::vector<std::string> asked;
+  if (trace) split.trace = &asked;
   const bool more = rig.up().ok();
+  split.trace = nullptr;
+  for (const std::string& line : asked) fmt::print("       {}\n", line);
   const Split::Counts one = split.take();
   const bool again = rig.up().ok();
   const Split::Counts nothing = split.take();
@@ -80,11 +88,12 @@ bool measure(unsigned nodes) {
 
 int main(int argc, char** argv) {
   std::vector<unsigned> sizes;
+  const bool trace = argc > 1 && std::string(argv[1]) == "--trace";
   for (int i = 1; i < argc; ++i)
     if (const auto number = rocca::parse_uint(argv[i]); number && *number >= 4)
       sizes.push_back(static_cast<unsigned>(*number));
   if (sizes.empty()) sizes = {5, 50, 500};
   bool well = true;
-  for (const unsigned nodes : sizes) well = measure(nodes) && well;
+  for (const unsigned nodes : sizes) well = measure(nodes, trace) && well;
   return well ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/run_impl.hpp"
+#include "resources/vm_wish.hpp"
 
 #include <fmt/format.h>
 
@@ -45,28 +46,31 @@ std::optional<proxmox::TaskRow> culprit(const std::vector<proxmox::TaskRow>& tas
 /// Where the spec says a field of a node's VM, and how it would say what was found.
 void accept(const spec::Node& node, Drift& drift) {
   if (!node.pool.empty()) return;  // a pool speaks for all of its nodes
+  // What waits for the next start is accepted like what is in force.
+  const std::string pending = pending_option(drift.field);
+  const std::string& about = pending.empty() ? drift.field : pending;
   std::vector<std::string> path{"spec", "nodes", node.name, "machine"};
   static constexpr std::array same = {std::pair{"cores", "cores"}, std::pair{"cpu", "cpu"},
                                       std::pair{"scsihw", "scsi"}};
   for (const auto& [field, key] : same)
-    if (drift.field == field) {
+    if (about == field) {
       path.push_back(key);
       drift.accept_path = path;
       drift.accept_value = drift.found;
     }
-  if (drift.field == "onboot" || drift.field == "agent") {
-    path.push_back(drift.field == "onboot" ? "onBoot" : "agent");
+  if (about == "onboot" || about == "agent") {
+    path.push_back(about == "onboot" ? "onBoot" : "agent");
     drift.accept_path = path;
     drift.accept_value = drift.found.starts_with('1') ? "true" : "false";
   }
-  if (drift.field == "memory")
+  if (about == "memory")
     if (const auto mib = parse_uint(drift.found)) {
       path.push_back("memory");
       drift.accept_path = path;
       drift.accept_value = to_string(Bytes::mib(*mib));
     }
-  if (drift.field.ends_with(".size") && node.machine) {
-    const auto number = parse_uint(drift.field.substr(4, drift.field.find('.') - 4));
+  if (about.ends_with(".size") && node.machine) {
+    const auto number = parse_uint(about.substr(4, about.find('.') - 4));
     if (!number || *number >= node.machine->disks.size()) return;
     path.insert(path.end(), {"disks", node.machine->disks[*number].name, "size"});
     drift.accept_path = path;

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "proxmox/property_string.hpp"
 
 #include <fmt/format.h>
 
@@ -16,6 +17,10 @@ using namespace std::chrono_literals;
 // Every step asks after its task about once a second; a list this young serves them all.
 constexpr Duration list_is_young = 400ms;
 constexpr Duration between_lists = 900ms;
+// However long a task usually takes: it may end earlier this time, and others wait for it.
+constexpr Duration most_patient = 8s;
+// How far back the first list of a host goes, which tells how long things take there.
+constexpr Duration lookback = 24h * 14;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
 constexpr Duration statistics_lag = 12s;
 
@@ -98,7 +103,7 @@ std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const s
     const auto found = configs_.find(vmid);
     if (found != configs_.end() && found->second.first == host) return found->second.second;
   }
-  auto config = client.find_config(host, vmid, /*current=*/true);
+  auto config = client.find_whole_config(host, vmid);
   if (config) {
     const std::lock_guard lock{mutex_};
     configs_[vmid] = {host, *config};
@@ -109,6 +114,29 @@ std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const s
 void Survey::forget(proxmox::Vmid vmid) {
   const std::lock_guard lock{mutex_};
   configs_.erase(vmid);
+}
+
+void Survey::resized(proxmox::Vmid vmid, const std::string& slot, Bytes size) {
+  const std::lock_guard lock{mutex_};
+  const auto found = configs_.find(vmid);
+  if (found == configs_.end()) return;
+  proxmox::VmConfig& config = found->second.second;
+  const auto drive = config.options.find(slot);
+  if (drive == config.options.end()) return;
+  proxmox::PropertyString parts = proxmox::PropertyString::parse(slot, drive->second);
+  parts.set("size", fmt::format("{}K", size.count() >> 10));
+  drive->second = parts.print();
+  config.digest.clear();  // it is another one now, and nobody knows it
+}
+
+void Survey::making(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  makes_.insert(vmid);
+}
+
+bool Survey::makes(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  return makes_.contains(vmid);
 }
 
 void Survey::suspect(proxmox::Vmid vmid) {
@@ -198,18 +226,35 @@ Duration Survey::waiting_since(const std::string& name) {
   return now - waits_.emplace(name, now).first->second;
 }
 
-Duration Survey::ask_again(const std::string& host) {
+Duration Survey::usual(const std::string& host, const std::string& type) const {
+  const auto list = tasks_.find(host);
+  if (list == tasks_.end()) return {};
+  const auto took = list->second.took.find(type);
+  if (took == list->second.took.end() || took->second.empty()) return {};
+  std::vector<Duration> all = took->second;
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return *middle;
+}
+
+Duration Survey::ask_again(const proxmox::Upid& upid) {
   const std::lock_guard lock{mutex_};
-  const TaskList& list = tasks_[host];
-  const Tick next = list.read + between_lists;
+  const TaskList& list = tasks_[upid.node];
   const Tick now = clock_.tick();
+  Tick next = list.read + between_lists;
+  const auto begun = begun_.find(upid.text);
+  // What takes longer than usual is asked after as what nobody knows.
+  if (begun != begun_.end())
+    next = std::max(next, begun->second + std::min(usual(upid.node, upid.type), most_patient));
   return !list.ever || next <= now + 100ms ? 100ms : next - now;
 }
 
-Duration Survey::first_ask(const std::string& host, Duration least) {
+Duration Survey::first_ask(const proxmox::Upid& upid, Duration least) {
   const std::lock_guard lock{mutex_};
-  const TaskList& list = tasks_[host];
+  const TaskList& list = tasks_[upid.node];
   const Tick now = clock_.tick();
+  begun_.emplace(upid.text, now);
+  least = std::max(least, std::min(usual(upid.node, upid.type), most_patient));
   Tick next = list.read + between_lists;
   if (!list.ever || next + between_lists < now) return least;
   while (next < now + least) next += between_lists;
@@ -250,6 +295,10 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
   proxmox::TaskFilter filter;
   // A receipt of an earlier run is older than this one; its task is asked for alone then.
   filter.since = since_ - 10min;
+  {
+    const std::lock_guard lock{mutex_};
+    if (!tasks_[upid.node].ever) filter.since = since_ - lookback;
+  }
   const Tick asked = clock_.tick();
   const auto rows = client.tasks(upid.node, filter);
   {
@@ -257,8 +306,14 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
     TaskList& list = tasks_[upid.node];
     list.read = asked;
     list.ever = true;
-    for (const proxmox::TaskRow& row : rows)
-      list.tasks[row.upid.text] = {row.upid, row.running(), row.running() ? "" : row.status};
+    for (const proxmox::TaskRow& row : rows) {
+      const auto known = list.tasks.find(row.upid.text);
+      const bool has_ended = known != list.tasks.end() && !known->second.running;
+      const proxmox::Task task{row.upid, row.running(), row.running() ? "" : row.status};
+      if (!has_ended && row.ended && task.ok())
+        list.took[row.upid.type].push_back(*row.ended - row.started);
+      list.tasks[row.upid.text] = task;
+    }
     const auto found = list.tasks.find(upid.text);
     if (found != list.tasks.end()) return found->second;
   }

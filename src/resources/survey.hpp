@@ -49,10 +49,13 @@ class Survey {
   void note(const proxmox::VmRow& row);
   void gone(proxmox::Vmid vmid);
 
-  /// The configuration in force (not what waits for a restart), read once until `forget`.
+  /// The configuration in force and what waits for a restart, read once until `forget`.
   std::optional<proxmox::VmConfig> config(proxmox::Client& client, const std::string& host,
                                           proxmox::Vmid vmid);
   void forget(proxmox::Vmid vmid);
+  /// A disk is being made so large: what its task will have done if it ends well. Saves reading all
+  /// of it again; whoever sees the task fail forgets it.
+  void resized(proxmox::Vmid vmid, const std::string& slot, Bytes size);
 
   /// Every VM with a mark of this cluster: among those with our tags and those at these ids, or
   /// among all there are, which costs a request for each.
@@ -65,6 +68,9 @@ class Survey {
   /// Did one of those scans find our mark on it?
   bool was_marked(proxmox::Vmid vmid);
 
+  /// This run has begun to make it: there is nothing on its disks that was there before.
+  void making(proxmox::Vmid vmid);
+  bool makes(proxmox::Vmid vmid);
   /// A create of this id came to nothing: it may have left something.
   void suspect(proxmox::Vmid vmid);
   bool suspects(proxmox::Vmid vmid);
@@ -86,11 +92,11 @@ class Survey {
   void cannot_end(const proxmox::Upid& upid);
   bool can_end(const proxmox::Upid& upid);
 
-  /// When to ask after a task of this host again: all who wait ask at one time, and one list serves
-  /// them.
-  Duration ask_again(const std::string& host);
+  /// When to ask after a task that still runs: not before one of its type usually ends there, as
+  /// far as the host's log tells; and all who wait ask at one time, so that one list serves them.
+  Duration ask_again(const proxmox::Upid& upid);
   /// The same for a task that has just begun and takes at least so long.
-  Duration first_ask(const std::string& host, Duration least);
+  Duration first_ask(const proxmox::Upid& upid, Duration least);
 
   /// How long this run has been waiting for something: since it first asked by this name.
   Duration waiting_since(const std::string& name);
@@ -102,7 +108,10 @@ class Survey {
     Tick read{};
     bool under_way = false;
     bool ever = false;
+    std::map<std::string, std::vector<Duration>> took;  // by type: what ended well
   };
+  /// How long a task of this type takes on this host, one half of them; zero: unknown.
+  Duration usual(const std::string& host, const std::string& type) const;
   std::optional<proxmox::Task> ask_alone(proxmox::Client& client, const proxmox::Upid& upid);
 
   const Clock& clock_;
@@ -111,10 +120,11 @@ class Survey {
   std::optional<std::map<proxmox::Vmid, proxmox::VmRow>> rows_;
   std::map<proxmox::Vmid, std::pair<std::string, Tick>> noted_;  // power, by our own acts
   std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
-  std::set<proxmox::Vmid> suspects_;
+  std::set<proxmox::Vmid> suspects_, makes_;
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
   std::map<std::string, TaskList> tasks_;                        // by host
+  std::map<std::string, Tick> begun_;  // tasks, by UPID: first asked after
   std::map<std::string, Tick> waits_;
   std::set<proxmox::Vmid> marked_;
   std::set<std::string> not_ours_to_end_;  // UPIDs

@@ -88,7 +88,7 @@ Progress follow_task(World& world, const std::string& upid, const std::string& d
   if (!parsed) return Ready{};
   const auto task = world.survey.task(world.proxmox(), *parsed);
   const std::string waiting = fmt::format("Proxmox task {} on {}", parsed->type, parsed->node);
-  if (!task || task->running) return NotYet{waiting, world.survey.ask_again(parsed->node)};
+  if (!task || task->running) return NotYet{waiting, world.survey.ask_again(*parsed)};
   if (const auto failure = task->failure()) throw failure->error(doing);
   return Ready{};
 }

@@ -157,7 +157,7 @@ class VmKind final : public Thing {
     const Duration least = upid->type == "qmcreate"  ? Duration{1500ms}
                            : upid->type == "qmstart" ? Duration{800ms}
                                                      : Duration{200ms};
-    receipt.ask_after = world.survey.first_ask(upid->node, least);
+    receipt.ask_after = world.survey.first_ask(*upid, least);
     return receipt;
   }
 
@@ -186,9 +186,16 @@ class VmKind final : public Thing {
       if (before.empty() && (name.ends_with(".size") || name.ends_with(".storage"))) continue;
       change.fields.push_back({name, before, value, effect_of(name, value, before)});
     }
-    for (const auto& [name, value] : seen)
-      if (!wished.contains(name) && proxmox::is_drive(name))
+    for (const auto& [name, value] : seen) {
+      if (const std::string option = pending_option(name); !option.empty()) {
+        const auto wanted = wished.find(option);
+        // It has not taken effect, so taking it back costs nothing.
+        change.fields.push_back(
+            {name, value, wanted == wished.end() ? "" : wanted->second, Effect::Live});
+      } else if (!wished.contains(name) && proxmox::is_drive(name)) {
         change.fields.push_back({name, value, "", Effect::DataLoss});
+      }
+    }
     conclude(change);
     only_removal(change);
     if (change.action == Action::Replace && wish_.control_plane && change.refusal.empty()) {
@@ -232,6 +239,7 @@ class VmKind final : public Thing {
                                    : sight.hint);
     }
     note(world, wish_.host, "stopped");
+    world.survey.making(wish_.create.vmid);
     return {std::get<proxmox::Upid>(answer).text, "create"};
   }
 
@@ -249,6 +257,7 @@ class VmKind final : public Thing {
       clone.node = row.node == wish_.host ? "" : wish_.host;
       const proxmox::Upid upid = client.start_clone(row.node, clone);
       note(world, wish_.host, "stopped");
+      world.survey.making(wish_.create.vmid);
       return {upid.text, "clone"};
     }
     throw Error(Fault::NotFound, fmt::format("there is no template '{}'", wish_.from_template))
@@ -292,10 +301,12 @@ class VmKind final : public Thing {
                          const proxmox::VmConfig& config) const {
     const bool running = runs(world, row);
     const Change change = difference(seen_fields(wish_, config, running));
-    std::vector<std::string> cold, hot, sizes;
+    std::vector<std::string> cold, hot, sizes, waiting;
     bool power = false;
     for (const FieldChange& field : change.fields) {
-      if (field.field == "power")
+      if (const std::string option = pending_option(field.field); !option.empty())
+        waiting.push_back(option);
+      else if (field.field == "power")
         power = true;
       else if (field.field.ends_with(".size"))
         sizes.push_back(field.field.substr(0, field.field.find('.')));
@@ -305,6 +316,14 @@ class VmKind final : public Thing {
         hot.push_back(field.field);
     }
     proxmox::Client& client = world.proxmox();
+    if (!waiting.empty()) {
+      proxmox::VmUpdate update;
+      update.revert = waiting;
+      update.digest = config.digest;
+      world.survey.forget(row.vmid);
+      const auto upid = client.start_update(row.node, row.vmid, update);
+      return {upid ? upid->text : "", "revert"};
+    }
     // While it is off every option applies at once, so nothing is left pending.
     if (!cold.empty() && running) {
       if (wish_.control_plane) wait_for_quorum(world, wish_.node);
@@ -318,9 +337,10 @@ class VmKind final : public Thing {
     }
     for (const DiskWish& disk : wish_.disks)
       if (std::find(sizes.begin(), sizes.end(), disk.slot) != sizes.end()) {
-        world.survey.forget(row.vmid);
-        return {client.start_resize(row.node, row.vmid, disk.slot, disk.size, config.digest).text,
-                "resize"};
+        const std::string upid =
+            client.start_resize(row.node, row.vmid, disk.slot, disk.size, config.digest).text;
+        world.survey.resized(row.vmid, disk.slot, disk.size);
+        return {upid, "resize"};
       }
     if (power) return {client.start_vm(row.node, row.vmid).text, "start"};
     return {};
@@ -329,8 +349,9 @@ class VmKind final : public Thing {
   Progress probe_task(World& world, const proxmox::Upid& upid, const Receipt& receipt) const {
     const auto task = world.survey.task(world.proxmox(), upid);
     const std::string waiting = fmt::format("Proxmox task {} on {}", upid.type, upid.node);
-    if (!task || task->running) return NotYet{waiting, world.survey.ask_again(upid.node)};
-    if (upid.type != "qmstart") world.survey.forget(wish_.create.vmid);
+    if (!task || task->running) return NotYet{waiting, world.survey.ask_again(upid)};
+    const bool known = upid.type == "qmstart" || (upid.type == "resize" && task->ok());
+    if (!known) world.survey.forget(wish_.create.vmid);
     if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
         upid.type == "qmreboot") {
       const Progress progress = probe_removal(world, receipt, "taking down " + address());

@@ -136,7 +136,7 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
                           world.survey.can_end(*upid) &&
                           world.survey.waiting_since(upid->text) > shutdown_patience + 15s;
     if (task && too_long) return Ready{};
-    return NotYet{waiting, world.survey.ask_again(upid->node)};
+    return NotYet{waiting, world.survey.ask_again(*upid)};
   }
   const auto failure = task->failure();
   if (!failure) return Ready{};

@@ -146,6 +146,30 @@ void set_network(VmWish& wish, const spec::Spec& spec, const spec::Node& node) {
     wish.create.nameservers.push_back(to_string(*server));
 }
 
+/// What will not be as wished after the next start, because somebody said so.
+void add_pending(const VmWish& wish, const proxmox::VmConfig& config, Fields& fields) {
+  const auto options = wish.options();
+  for (const auto& [option, value] : config.pending) {
+    const auto disk =
+        std::find_if(wish.disks.begin(), wish.disks.end(),
+                     [&, &name = option](const DiskWish& each) { return each.slot == name; });
+    bool kept = true;
+    if (disk != wish.disks.end()) {
+      kept = value && same(option, disk->drive.print(), *value);
+    } else if (option == wish.cloud_init_slot) {
+      kept = value && value->find("cloudinit") != std::string::npos;
+    } else if (const auto wanted = options.find(option); wanted != options.end()) {
+      const auto fallback = defaults.find(option);
+      const std::string after =
+          value ? *value : (fallback == defaults.end() ? "" : fallback->second);
+      // An ISO that is still there stands last in the order.
+      kept = same(option, wanted->second, after) ||
+             (option == "boot" && after.starts_with("order=scsi0"));
+    }
+    if (!kept) fields[option + ".pending"] = value.value_or("removed");
+  }
+}
+
 }  // namespace
 
 VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
@@ -297,7 +321,14 @@ Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool run
                                          ? wished.at(wish.cloud_init_slot)
                                          : volume_in(wish.cloud_init_slot, *drive);
   fields["power"] = running ? "running" : "stopped";
+  add_pending(wish, config, fields);
   return fields;
+}
+
+std::string pending_option(const std::string& field) {
+  constexpr std::string_view ending = ".pending";
+  if (!field.ends_with(ending)) return "";
+  return field.substr(0, field.size() - ending.size());
 }
 
 proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,

@@ -43,6 +43,9 @@ Effect effect_of(const std::string& option, const std::string& wanted, const std
 
 /// A VM's configuration in the words of the wish: where both mean the same, the wish's own words.
 Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running);
+/// The option that a field `OPTION.pending` of these is about; empty for any other. Somebody has
+/// changed it so that it takes effect with the next start.
+std::string pending_option(const std::string& field);
 /// The same of the wish.
 Fields wished_fields(const VmWish& wish);
 

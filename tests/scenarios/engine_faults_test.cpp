@@ -117,7 +117,7 @@ TEST_P(LostAnswer, IsFollowedByLooking) {
 const Lost lost[] = {
     {"Create", "POST", "/qemu"},  {"Download", "POST", "/download-url"},
     {"Resize", "PUT", "/resize"}, {"Start", "POST", "/status/start"},
-    {"Read", "GET", "/config"},   {"Tasks", "GET", "/tasks"},
+    {"Read", "GET", "/pending"},  {"Tasks", "GET", "/tasks"},
 };
 INSTANTIATE_TEST_SUITE_P(Of, LostAnswer, testing::ValuesIn(lost),
                          [](const auto& one) { return std::string(one.param.name); });

@@ -283,8 +283,9 @@ class Life {
         "onboot: 0",    "description: mine", "cpu: x86-64-v2-AES", "memory: 16384"};
     const unsigned vmid = any_of_ours();
     const std::string what = dice_.of(changes);
-    // What a running VM cannot change waits for its next start; this somebody does not.
-    if (what.starts_with("memory") || what.starts_with("c")) somebody_stops(vmid);
+    // What a running VM cannot change waits for its next start; this somebody may not.
+    if ((what.starts_with("memory") || what.starts_with("c")) && dice_.one_in(2))
+      somebody_stops(vmid);
     say(fmt::format("somebody changes VM {}: {}", vmid, what));
     lab::Faults::parse(
         fmt::format("- at: 0s\n  change: {{ vm: {}, by: alice@pam, set: {{ {} }} }}\n", vmid, what),

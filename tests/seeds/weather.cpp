@@ -15,7 +15,7 @@ struct Asked {
 
 constexpr std::array asked = {
     Asked{"POST", "/qemu"},         Asked{"POST", "/download-url"}, Asked{"PUT", "/resize"},
-    Asked{"POST", "/status/start"}, Asked{"GET", "/config"},        Asked{"GET", "/tasks"},
+    Asked{"POST", "/status/start"}, Asked{"GET", "/pending"},       Asked{"GET", "/tasks"},
     Asked{"GET", "/resources"},     Asked{"GET", "/content"},       Asked{"DELETE", "/qemu"},
     Asked{"POST", "/status/"},      Asked{"POST", "/config"},       Asked{"GET", "/"},
 };
