@@ -55,14 +55,18 @@ class BootstrapKind final : public Thing {
 
   std::optional<Live> read(World& world) const override {
     std::string trouble;
+    std::vector<std::string> silent;
     bool reached = false;
     for (const std::string& node : wish_.control_planes) {
-      if (!world.known(machine_address(node))) continue;
+      if (is_new(world, node)) continue;
       const std::string where = address_of(world, node);
-      if (where.empty()) continue;
-      const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+      const talos::Sight sight =
+          where.empty() ? talos::Sight{}
+                        : talos::look(world.transport, world.access(where), world.stop);
+      if (sight.door == talos::Door::Maintenance) continue;  // it has no configuration, and no data
       std::string words;
       const Etcd etcd = etcd_on(sight, words);
+      if (etcd == Etcd::Unknown) silent.push_back(node);
       reached = reached || etcd != Etcd::Unknown;
       if (etcd == Etcd::Runs && has_members(world, where))
         return Live{wish_.cluster, {{troubled, "has members"}}, {{"first", node}}};
@@ -70,6 +74,9 @@ class BootstrapKind final : public Thing {
       if (etcd == Etcd::Runs || etcd == Etcd::Begins)
         trouble = fmt::format("etcd on {} is {}", node, words);
     }
+    if (trouble.empty() && !silent.empty() && (reached || !wish_.was))
+      trouble = fmt::format("{} may have etcd's data, and {} not answer", enumerate(silent),
+                            silent.size() == 1 ? "does" : "do");
     if (!trouble.empty()) return Live{wish_.cluster, {{troubled, trouble}}, {}};
     if (wish_.was && reached) return Live{wish_.cluster, {{lost, "yes"}}, {}};
     return std::nullopt;
@@ -124,6 +131,9 @@ class BootstrapKind final : public Thing {
     const talos::Progress may = talos::until_bootstrappable(sight);
     if (!may.done) return NotYet{may.waiting_for, 1s};
     if (etcd == Etcd::Waits && !wish_.was) {
+      // Whoever else may have data is asked before a new cluster is made beside it.
+      if (const auto live = read(world); live && live->fields.at(troubled) != "has members")
+        return NotYet{live->fields.at(troubled), 2s};
       if (!world.talos(where).time_in_sync()) return NotYet{"the node's clock to be in sync", 2s};
       return Ready{};
     }
@@ -167,6 +177,18 @@ class BootstrapKind final : public Thing {
     return change;
   }
 
+  /// There is no machine, or this run has made it: nothing on its disk was there before.
+  static bool is_new(World& world, const std::string& node) {
+    const auto chosen = world.cluster.lock.nodes.find(node);
+    const spec::Node* wanted = world.cluster.spec.find_node(node);
+    if (wanted == nullptr || !wanted->machine || chosen == world.cluster.lock.nodes.end())
+      return false;
+    if (!chosen->second.vmid) return true;
+    const auto vmid = static_cast<proxmox::Vmid>(*chosen->second.vmid);
+    if (!world.survey.find(world.proxmox(), vmid)) return true;
+    return world.survey.makes(vmid) && !world.known(machine_address(node));
+  }
+
   static bool has_members(World& world, const std::string& where) {
     talos::Client client = world.talos(where);
     client.set_deadline(5s);  // etcd's calls hang while it has no leader
@@ -199,11 +221,10 @@ Made make_bootstrap(const Cluster& cluster, const Ground& ground) {
   wish.cluster = cluster.name();
   wish.was = ground.prior.bootstrapped.has_value();
   wish.timeout = cluster.spec.timeouts.bootstrap;
-  std::vector<std::string> needs;
-  for (const spec::Node* node : cluster.spec.control_planes()) {
+  for (const spec::Node* node : cluster.spec.control_planes())
     wish.control_planes.push_back(node->name);
-    needs.push_back(machine_address(node->name));
-  }
+  // The others join when they are ready.
+  std::vector<std::string> needs{machine_address(wish.control_planes.front())};
   return std::make_shared<BootstrapKind>(
       Thing::About{bootstrap_address(cluster.name()), std::move(needs), ""}, std::move(wish));
 }

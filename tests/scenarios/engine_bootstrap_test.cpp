@@ -1,0 +1,92 @@
+// etcd begins once, on the first control plane, as soon as that one is ready.
+
+#include "lab/faults.hpp"
+#include "scenarios/engine_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using End = engine::StepResult::End;
+
+proxmox::Client administrator(ClusterRig& rig) {
+  return {rig.wire,
+          {{rig.home.endpoint()},
+           Secret{rig.home.root_token},
+           net::Tls::pinned(rig.home.first().fingerprint)}};
+}
+
+void destroy(ClusterRig& rig, unsigned vmid) {
+  administrator(rig).start_stop("pve1", vmid);
+  rig.home.world.run_for(30s);
+  administrator(rig).start_destroy("pve1", vmid, true);
+  rig.home.world.run_for(30s);
+}
+
+/// Nobody hears us at some addresses.
+class Deaf final : public net::Transport {
+ public:
+  explicit Deaf(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    for (const std::string& address : addresses)
+      if (request.url.find(address) != std::string::npos)
+        throw Error(Fault::Unreachable, address + ": connection timed out");
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  std::vector<std::string> addresses;
+
+ private:
+  net::Transport& inner_;
+};
+
+TEST(EngineBootstrap, WaitsForTheFirstControlPlaneOnly) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 1)));
+  lab::Faults::parse(
+      "- task: { type: qmcreate, id: \"101\" }\n  times: 1\n  fail: \"no luck today\"\n",
+      "faults.yaml")
+      .arm(rig.home.dc);
+  const engine::Report report = rig.up();
+  EXPECT_EQ(report.steps.at("vm/cp-2").end, End::Failed);
+  EXPECT_EQ(report.steps.at("bootstrap/blue").end, End::Done) << problems(report);
+  EXPECT_EQ(report.steps.at("member/cp-1").end, End::Unchanged) << problems(report);
+  EXPECT_EQ(report.steps.at("member/cp-3").end, End::Done) << problems(report);
+  EXPECT_EQ(report.steps.at("vip/blue").end, End::Done) << problems(report);
+  EXPECT_EQ(report.steps.at("member/cp-2").end, End::Skipped);
+  const engine::Report again = rig.up();
+  EXPECT_TRUE(again.ok()) << problems(again);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_EQ(rig.run()->status().etcd, "3 members, healthy");
+}
+
+TEST(EngineBootstrap, ANewFirstControlPlaneJoinsTheOthers) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  destroy(rig, 100);
+  rig.lose_state();
+  static_cast<void>(rig.up());
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
+TEST(EngineBootstrap, ASilentControlPlaneMayHaveData) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 0), "[pve1]", "  timeouts: { boot: 3m, bootstrap: 3m }\n"));
+  ASSERT_TRUE(rig.up().ok());
+  destroy(rig, 100);
+  rig.lose_state();
+  // The others run, and nobody can ask them.
+  Deaf deaf{rig.wire};
+  deaf.addresses = {"10.0.1.12", "10.0.1.13"};
+  rig.transport = &deaf;
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(rig.log, testing::Contains(
+                           HasSubstr("cp-2 and cp-3 may have etcd's data, and do not answer")));
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
