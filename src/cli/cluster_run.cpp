@@ -68,22 +68,6 @@ engine::EffectPolicy policy_of(const spec::Spec& spec, const Invocation& invocat
   return policy;
 }
 
-proxmox::Access proxmox_access(Context& context, const spec::Spec& spec, net::Transport& transport,
-                               std::stop_token stop) {
-  const spec::Proxmox& wanted = *spec.proxmox;
-  proxmox::Access access;
-  for (const auto& endpoint : wanted.endpoints) access.endpoints.push_back(*endpoint);
-  const auto text_of = [](const auto& maybe) {
-    return maybe ? std::optional<std::string>{**maybe} : std::nullopt;
-  };
-  std::optional<std::string> ca_file = text_of(wanted.ca_file);
-  if (ca_file) ca_file = absolute(spec.folder, *ca_file);
-  access.tls = trust_of(context, text_of(wanted.fingerprint), ca_file, *wanted.insecure);
-  sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
-  access.token = resolver.get_line(*wanted.token, "proxmox.token");
-  return access;
-}
-
 }  // namespace
 
 talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
@@ -166,7 +150,7 @@ resources::Cluster ClusterRun::open() {
   talos::Surroundings around =
       surroundings(context_, spec_, get_bundle(context_, keys, spec_), *transport_, stop_);
   std::optional<proxmox::Access> proxmox;
-  if (spec_.proxmox) proxmox = proxmox_access(context_, spec_, *transport_, stop_);
+  if (spec_.proxmox) proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
   store_ = open_store();
   return resources::make_cluster(spec_, std::move(lock), std::move(around), std::move(proxmox),
                                  context_.files, context_.clock, context_.entropy);

@@ -46,7 +46,8 @@ std::vector<Flag> access_flags() {
 }
 
 std::optional<Secret> find_token(Context& context, const Invocation& invocation) {
-  if (const auto file = invocation.find("token-file")) {
+  const bool may_name_file = find_flag(invocation.command(), "token-file") != nullptr;
+  if (const auto file = may_name_file ? invocation.find("token-file") : std::nullopt) {
     std::string text = context.files.get(*file, 4096);
     Secret token{trim(text)};
     wipe(text);

@@ -1,5 +1,6 @@
 #include "resources/run.hpp"
 
+#include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "locking/resolve.hpp"
@@ -33,6 +34,23 @@ void refuse_if_any(const engine::Plan& plan) {
   Error error{Fault::Refused, join(reasons, "\n")};
   if (!hint.empty()) error.hint(hint);
   throw error;
+}
+
+/// A host that the spec names and Proxmox has not is a mistake of the spec, and said at its place.
+void require_hosts(const spec::Spec& spec, const std::vector<proxmox::NodeInfo>& hosts) {
+  std::vector<std::string> names;
+  for (const proxmox::NodeInfo& host : hosts) names.push_back(host.name);
+  const auto require = [&](const std::string& host, const std::string& where) {
+    if (std::find(names.begin(), names.end(), host) != names.end()) return;
+    throw Error(Fault::NotFound,
+                fmt::format("{} names the host '{}', and Proxmox has no such host{}", where, host,
+                            did_you_mean(host, names)))
+        .hint(fmt::format("the hosts of this Proxmox: {}", enumerate(names)));
+  };
+  for (const auto& host : spec.proxmox->hosts) require(*host, "proxmox.hosts");
+  for (const spec::Node& node : spec.nodes)
+    if (node.machine && node.machine->host)
+      require(**node.machine->host, fmt::format("nodes.{}.machine.host", node.name));
 }
 
 }  // namespace
@@ -108,9 +126,12 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
         const auto chosen = cluster.lock.nodes.find(node.name);
         return node.machine && (chosen == cluster.lock.nodes.end() || chosen->second.host.empty());
       });
-  if (open)
-    for (const proxmox::NodeInfo& host : world.proxmox().nodes())
+  if (open) {
+    const std::vector<proxmox::NodeInfo> hosts = world.proxmox().nodes();
+    require_hosts(cluster.spec, hosts);
+    for (const proxmox::NodeInfo& host : hosts)
       if (!host.online) choices.offline_hosts.insert(host.name);
+  }
   cluster.lock = choose(cluster.spec, cluster.lock, choices);
 }
 
@@ -149,8 +170,13 @@ std::unique_ptr<Look> Run::Impl::look_up() {
       marked = look->survey.marked(client, scan);
       choose_places(*look, world, marked);
       const std::string& host = *cluster.spec.proxmox->hosts.front();
-      for (const proxmox::StorageInfo& storage : look->survey.storages(client, host))
-        if (storage.shared) ground.shared_storages.insert(storage.name);
+      try {
+        for (const proxmox::StorageInfo& storage : look->survey.storages(client, host))
+          if (storage.shared) ground.shared_storages.insert(storage.name);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::NotFound) require_hosts(cluster.spec, client.nodes());
+        throw;
+      }
     });
   if (options.locked) spec::require_unchanged(written, cluster.lock);
   look->desired = expand(cluster, ground, marked);
@@ -217,7 +243,14 @@ std::vector<std::string> Run::Impl::targets(const engine::Desired& desired) cons
           all.push_back(address);
           found = true;
         }
-    if (!found) all.push_back(target);  // the plan says that there is no such thing
+    if (found) continue;
+    std::vector<std::string> names;
+    for (const engine::Resources* things : {&desired.wanted, &desired.leftover})
+      for (const auto& [address, thing] : *things) names.push_back(address);
+    for (const spec::Node& node : cluster.spec.nodes) names.push_back(node.name);
+    throw Error(Fault::Usage,
+                fmt::format("there is no '{}' to plan for{}", target, did_you_mean(target, names)))
+        .hint("a target is a node's name or an address; `rocca graph` lists all addresses");
   }
   return all;
 }
