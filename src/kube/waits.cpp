@@ -48,6 +48,18 @@ std::string container_trouble(const Value& status) {
   return "";
 }
 
+/// Flux tries again and again, but some things only a person can change: who may read the
+/// repository, which branch and which folder there are.
+bool will_heal(const Value& ready) {
+  const std::string message = text_at(ready, {"message"});
+  for (const char* words :
+       {"authentication required", "authorization failed", "repository not found",
+        "couldn't find remote ref", "kustomization path not found", "'known_hosts' is required",
+        "unable to authenticate", "knownhosts: key mismatch", "key is unknown"})
+    if (message.find(words) != std::string::npos) return false;
+  return true;
+}
+
 }  // namespace
 
 std::string pod_trouble(const Scene& scene) {
@@ -231,13 +243,22 @@ Verdict flux_ready(const Value& object) {
   if (const Value* stalled = find_condition(object, "Stalled");
       stalled != nullptr && text_at(*stalled, {"status"}) == "True")
     return Verdict::fail(fmt::format("{} is stalled: {}", name.text(), words_of(*stalled)));
+  // Somebody asked it to look again: what it says until then is of before.
+  const std::string asked =
+      text_at(object, {"metadata", "annotations", "reconcile.fluxcd.io/requestedAt"});
   const Value* ready = find_condition(object, "Ready");
+  if (!asked.empty() && text_at(object, {"status", "lastHandledReconcileAt"}) != asked)
+    return Verdict::wait(with_reason(
+        fmt::format("{} to look again", name.text()),
+        ready != nullptr && text_at(*ready, {"status"}) != "True" ? words_of(*ready) : ""));
   // Ready comes one write before observedGeneration: alone it may be of the spec before this one.
   if (ready != nullptr && text_at(*ready, {"status"}) == "True") {
     if (is_current(object)) return Verdict::ready();
     return Verdict::wait(fmt::format("{} to see its newest spec", name.text()));
   }
   std::string words = ready != nullptr ? words_of(*ready) : "";
+  if (ready != nullptr && text_at(*ready, {"status"}) == "False" && !will_heal(*ready))
+    return Verdict::fail(fmt::format("{}: {}", name.text(), words));
   if (ready != nullptr && text_at(*ready, {"status"}) == "Unknown")
     if (const Value* doing = find_condition(object, "Reconciling")) words = words_of(*doing);
   return Verdict::wait(with_reason(name.text() + " to be ready", words));
