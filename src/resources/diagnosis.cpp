@@ -57,6 +57,19 @@ std::string amount(std::uint64_t bytes) {
 }
 
 void judge_machine(const Symptoms& s, std::vector<Cause>& causes) {
+  if (s.existing) {
+    if (s.answer == Symptoms::Answer::Nobody)
+      causes.push_back(
+          {s.address.empty()
+               ? std::string("nobody with its hardware UUID answers in network.subnet")
+               : fmt::format("nobody answers at {}: the machine is off, not in its network, or has "
+                             "another address",
+                             s.address),
+           "look at its console: Talos prints its address and its stage there; nodes." + s.node +
+               ".address must be that address",
+           50});
+    return;
+  }
   if (!s.there) {
     causes.push_back({"there is no VM of this node", "run `rocca up` again: it is made anew", 100});
     return;
@@ -280,6 +293,7 @@ Symptoms examine(World& world, const std::string& name) {
   if (spec.network.subnet) s.subnet = **spec.network.subnet;
   for (const auto& extension : spec.talos.extensions)
     s.agent_extension = s.agent_extension || extension->ends_with("qemu-guest-agent");
+  s.existing = node != nullptr && node->existing;
   const auto vm = world.known(vm_address(name));
   const auto vmid = parse_uint(fact(vm, "vmid"));
   if (vmid && world.cluster.proxmox) {

@@ -20,6 +20,8 @@ struct Symptoms {
   std::string node;
   std::string address;  // where it should answer; empty: nobody knows
 
+  bool existing = false;  // a machine that was there before: nobody can tell of it but itself
+
   // its VM, as Proxmox tells it
   bool there = false;
   std::string power;  // running, stopped

@@ -114,6 +114,14 @@ const Case cases[] = {
        s.agent_addresses = {*IpAddress::parse("10.0.200.7")};
      },
      "its guest agent says 10.0.200.7"},
+    {"existing",
+     [](Symptoms& s) {
+       s = Symptoms{};
+       s.node = "cp-1";
+       s.existing = true;
+       s.address = "10.0.0.11";
+     },
+     "nobody answers at 10.0.0.11"},
     {"no_idea", [](Symptoms& s) { s.gateway.reset(); }, "nothing that Proxmox shows explains it"},
 };
 

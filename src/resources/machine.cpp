@@ -520,6 +520,11 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
     }
   }
   wish.nowhere = cannot_be_found(spec, node);
+  if (node.existing && !node.address && !wish.uuid_known)
+    wish.nowhere = fmt::format(
+        "{} is a machine that is already there, and has neither an address nor a known hardware "
+        "UUID",
+        node.name);
   wish.talos = *spec.talos.version;
   wish.schematic = cluster.images.at(node.name).id;
   wish.boot_timeout = spec.timeouts.boot;
@@ -530,8 +535,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   const auto planes = spec.control_planes();
   const bool endpoint_from_dhcp =
       *spec.network.addressing == spec::Addressing::Dhcp && !spec.kubernetes.endpoint;
-  if (endpoint_from_dhcp && planes.front()->name != node.name && planes.front()->machine &&
-      !planes.front()->address)
+  if (endpoint_from_dhcp && planes.front()->name != node.name && !planes.front()->address)
     needs.push_back(machine_address(planes.front()->name));
   if (const state::Item* item = ground.item(machine_address(node.name)))
     wish.applied = item->settled ? item->applied : "";

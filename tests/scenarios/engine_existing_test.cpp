@@ -144,6 +144,39 @@ TEST(Existing, MixesWithVms) {
   EXPECT_TRUE(again.ok()) << problems(again);
 }
 
+TEST(Existing, IsFoundByItsHardwareWhereverItsLeaseLeads) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.200.5");
+  make_machine(rig, 701, "10.0.200.6");
+  const auto spec = [](const std::string& cp, const std::string& w) {
+    return replace_all(
+        replace_all(replace_all(two_machines(), "address: 10.0.3.1, existing: true", cp),
+                    "address: 10.0.3.2, existing: true", w),
+        "{ addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }",
+        "{ addressing: dhcp, subnet: 10.0.200.0/28 }");
+  };
+  rig.write_spec(spec("existing: true", "existing: true"));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              HasSubstr("has neither an address nor a known hardware UUID"));
+  const auto uuid = [&](unsigned vmid) {
+    const std::string smbios = *rig.home.dc.vms.at(vmid).find("smbios1");
+    return fmt::format("existing: {{ uuid: {} }}", smbios.substr(smbios.find("uuid=") + 5, 36));
+  };
+  raise(rig, spec(uuid(700), uuid(701)));
+  EXPECT_EQ(rig.home.estate.truth(700).hostname, "cp-1");
+  EXPECT_EQ(rig.home.estate.truth(701).hostname, "w-1");
+}
+
+TEST(Existing, ASilentOneIsExplainedWithoutAVm) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.3.1");
+  rig.write_spec(two_machines());
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("nobody answers at 10.0.3.2"),
+                                      HasSubstr("look at its console"), Not(HasSubstr("VM"))));
+}
+
 TEST(Existing, DownEndsAlthoughAMachineIsDead) {
   ClusterRig rig;
   make_two(rig);

@@ -172,6 +172,8 @@ TEST(EngineModes, AStrangerAtANodesAddressGetsNothing) {
   rig.write_spec(static_spec(pools(1, 0)));
   const engine::Report report = rig.up();
   EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("who answers at 10.0.1.11 is machine"),
+                                      HasSubstr("is the address used by another machine?")));
   EXPECT_FALSE(rig.home.estate.truth(700).configured) << "our secrets went to a stranger";
 }
 
