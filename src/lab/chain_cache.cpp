@@ -8,14 +8,13 @@ const ChainCache::Look& ChainCache::look(const std::string& pem) {
   const auto [found, fresh] = looks_.try_emplace(pem);
   Look& look = found->second;
   if (!fresh) return look;
-  const auto der = first_certificate_der(pem);
-  if (!der) return look;
-  look.der = *der;
-  look.fingerprint = net::Fingerprint::of_der(*der);
-  const CertificateFacts facts = certificate_facts(pem);
-  look.from = Instant{std::chrono::seconds{facts.not_before}};
-  look.until = Instant{std::chrono::seconds{facts.not_after}};
-  look.only_client_usage = has_only_client_usage(pem);
+  auto facts = leaf_facts(pem);
+  if (!facts) return look;
+  look.fingerprint = net::Fingerprint::of_der(facts->der);
+  look.der = std::move(facts->der);
+  look.from = Instant{std::chrono::seconds{facts->not_before}};
+  look.until = Instant{std::chrono::seconds{facts->not_after}};
+  look.only_client_usage = facts->only_client_usage;
   return look;
 }
 

@@ -58,6 +58,15 @@ std::string to_pem(EVP_PKEY* key) {
   return text_of(bio.get());
 }
 
+std::string der_of(X509* certificate) {
+  unsigned char* der = nullptr;
+  const int size = i2d_X509(certificate, &der);
+  if (size <= 0) broken("writing a certificate");
+  std::string bytes(reinterpret_cast<char*>(der), static_cast<std::size_t>(size));
+  OPENSSL_free(der);
+  return bytes;
+}
+
 Stack read_all(std::string_view pem) {
   Stack all{sk_X509_new_null()};
   const Bio bio{BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))};
@@ -184,12 +193,7 @@ net::Identity Authority::issue(const Subject& subject, Instant now) {
 std::optional<std::string> first_certificate_der(std::string_view pem) {
   const Stack chain = read_all(pem);
   if (sk_X509_num(chain.get()) == 0) return std::nullopt;
-  unsigned char* der = nullptr;
-  const int size = i2d_X509(sk_X509_value(chain.get(), 0), &der);
-  if (size <= 0) return std::nullopt;
-  std::string bytes(reinterpret_cast<char*>(der), static_cast<std::size_t>(size));
-  OPENSSL_free(der);
-  return bytes;
+  return der_of(sk_X509_value(chain.get(), 0));
 }
 
 CertificateFacts certificate_facts(std::string_view pem) {
@@ -255,12 +259,17 @@ std::optional<std::string> refuse_client(const std::string& chain_pem,
   return verify(read_all(chain_pem), authority_pem, "", now, X509_PURPOSE_SSL_CLIENT);
 }
 
-bool has_only_client_usage(std::string_view chain_pem) {
-  const Stack chain = read_all(chain_pem);
-  if (sk_X509_num(chain.get()) == 0) return false;
-  X509* leaf = sk_X509_value(chain.get(), 0);
-  const auto usage = X509_get_extended_key_usage(leaf);
-  return (X509_get_extension_flags(leaf) & EXFLAG_XKUSAGE) != 0 && usage == XKU_SSL_CLIENT;
+std::optional<LeafFacts> leaf_facts(std::string_view chain_pem) {
+  const Bio bio{BIO_new_mem_buf(chain_pem.data(), static_cast<int>(chain_pem.size()))};
+  const Certificate leaf{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)};
+  if (!leaf) return std::nullopt;
+  LeafFacts facts;
+  facts.der = der_of(leaf.get());
+  facts.not_before = unix_time(X509_get0_notBefore(leaf.get()));
+  facts.not_after = unix_time(X509_get0_notAfter(leaf.get()));
+  facts.only_client_usage = (X509_get_extension_flags(leaf.get()) & EXFLAG_XKUSAGE) != 0 &&
+                            X509_get_extended_key_usage(leaf.get()) == XKU_SSL_CLIENT;
+  return facts;
 }
 
 }  // namespace rocca::lab

@@ -66,7 +66,13 @@ std::optional<std::string> refuse_server(const std::string& chain_pem, const net
 std::optional<std::string> refuse_client(const std::string& chain_pem,
                                          const std::string& authority_pem, Instant now);
 
-/// Is clientAuth the one extended key usage of the leaf? Talos demands exactly that.
-bool has_only_client_usage(std::string_view chain_pem);
+/// What both sides of a handshake learn of the first certificate of a chain.
+struct LeafFacts {
+  std::string der;
+  std::int64_t not_before = 0;
+  std::int64_t not_after = 0;
+  bool only_client_usage = false;  // clientAuth and no other: Talos demands exactly that
+};
+std::optional<LeafFacts> leaf_facts(std::string_view chain_pem);
 
 }  // namespace rocca::lab

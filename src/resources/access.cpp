@@ -5,7 +5,6 @@
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "secrets/bundle.hpp"
-#include "secrets/x509.hpp"
 #include "talos/config_input.hpp"
 #include "text/yaml.hpp"
 
@@ -28,18 +27,15 @@ std::string text_at(const text::Value& value, std::initializer_list<std::string_
 }
 
 /// "valid", or why the client certificate is no longer good.
-std::string judge(const std::string& certificate, const std::string& authority, Instant now) {
+std::string judge(World& world, const std::string& certificate, const std::string& authority) {
   const auto pem = from_base64(certificate);
   if (!pem) return "unreadable";
-  try {
-    const auto parsed = secrets::Certificate::parse(*pem, "client certificate");
-    const auto issuer = secrets::Certificate::parse(authority, "authority");
-    if (!parsed.issued_by(issuer)) return "of another authority";
-    if (parsed.not_after - renew_before < now) return "expires " + to_string(parsed.not_after);
-    return "valid";
-  } catch (const Error&) {
-    return "unreadable";
-  }
+  const CertificateLooks::Look look = world.cluster.certificates->look(*pem, authority);
+  if (!look.readable) return "unreadable";
+  if (!look.ours) return "of another authority";
+  if (look.not_after - renew_before < world.clock.now())
+    return "expires " + to_string(look.not_after);
+  return "valid";
 }
 
 /// kubeconfig and talosconfig beside the spec, for people and their tools.
@@ -137,8 +133,8 @@ class AccessKind final : public Thing {
       const text::Value config = text::parse_yaml(text, path("kubeconfig"));
       fields["kubeconfig.server"] = text_at(config, {"clusters", "0", "cluster", "server"});
       fields["kubeconfig.certificate"] =
-          judge(text_at(config, {"users", "0", "user", "client-certificate-data"}),
-                world.cluster.bundle().kubernetes.crt, world.clock.now());
+          judge(world, text_at(config, {"users", "0", "user", "client-certificate-data"}),
+                world.cluster.bundle().kubernetes.crt);
     } catch (const Error&) {
       // Not what we wrote: it is written anew.
     }
@@ -155,7 +151,7 @@ class AccessKind final : public Thing {
         for (const text::Value& item : list->items()) names.push_back(item.text());
       fields["talosconfig.endpoints"] = join(names, ", ");
       fields["talosconfig.certificate"] =
-          judge(text_at(*context, {"crt"}), world.cluster.bundle().os.crt, world.clock.now());
+          judge(world, text_at(*context, {"crt"}), world.cluster.bundle().os.crt);
     } catch (const Error&) {
     }
   }

@@ -28,9 +28,53 @@ engine::Identity Cluster::identity_of(const std::string& node) const {
   return {name(), node, engine::derive_uuid(id(), node)};
 }
 
+CertificateLooks::Look CertificateLooks::look(const std::string& certificate,
+                                              const std::string& authority) {
+  const std::string key = certificate + authority;
+  {
+    const std::lock_guard lock{mutex_};
+    const auto found = looks_.find(key);
+    if (found != looks_.end()) return found->second;
+  }
+  Look look;
+  try {
+    const auto parsed = secrets::Certificate::parse(certificate, "client certificate");
+    look.ours = parsed.issued_by(secrets::Certificate::parse(authority, "authority"));
+    look.not_after = parsed.not_after;
+    look.readable = true;
+  } catch (const Error&) {
+    // It says so itself.
+  }
+  const std::lock_guard lock{mutex_};
+  return looks_[key] = look;
+}
+
+Credentials mint_credentials(const secrets::Bundle& bundle, Instant now, Entropy& entropy) {
+  constexpr Duration lifetime = std::chrono::hours{24};
+  const auto identity_of = [](const secrets::CertifiedKey& minted) {
+    return std::make_shared<const net::Identity>(
+        net::Identity{minted.certificate.pem, minted.key.pem()});
+  };
+  Credentials credentials;
+  credentials.talos = identity_of(secrets::mint_talos_client(
+      bundle.authority(secrets::Authority::Os), {"os:admin"}, now, entropy, lifetime));
+  credentials.kubernetes = identity_of(secrets::mint_kubernetes_admin(
+      bundle.authority(secrets::Authority::Kubernetes), now, entropy, lifetime));
+  credentials.until = now + lifetime;
+  return credentials;
+}
+
 Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
                      std::optional<proxmox::Access> proxmox, Files& files, const Clock& clock,
                      Entropy& entropy) {
+  const Credentials credentials = mint_credentials(around.bundle, clock.now(), entropy);
+  return make_cluster(std::move(spec), std::move(lock), std::move(around), std::move(proxmox),
+                      files, credentials);
+}
+
+Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
+                     std::optional<proxmox::Access> proxmox, Files& files,
+                     const Credentials& credentials) {
   Cluster cluster;
   cluster.spec = std::move(spec);
   cluster.lock = std::move(lock);
@@ -39,17 +83,9 @@ Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings aroun
   if (cluster.spec.proxmox) cluster.proxmox = std::move(proxmox);
   for (const spec::Node& node : cluster.spec.nodes)
     cluster.images.emplace(node.name, factory::node_image(files, cluster.spec, node));
-  const secrets::CertifiedKey os = cluster.bundle().authority(secrets::Authority::Os);
-  // Only for this run: a day is more than the longest bring-up.
-  const secrets::CertifiedKey admin =
-      secrets::mint_talos_client(os, {"os:admin"}, clock.now(), entropy, std::chrono::hours{24});
-  cluster.identity =
-      std::make_shared<const net::Identity>(net::Identity{admin.certificate.pem, admin.key.pem()});
-  const secrets::CertifiedKey kubernetes =
-      secrets::mint_kubernetes_admin(cluster.bundle().authority(secrets::Authority::Kubernetes),
-                                     clock.now(), entropy, std::chrono::hours{24});
-  cluster.kubernetes_identity = std::make_shared<const net::Identity>(
-      net::Identity{kubernetes.certificate.pem, kubernetes.key.pem()});
+  cluster.identity = credentials.talos;
+  cluster.kubernetes_identity = credentials.kubernetes;
+  cluster.certificates = credentials.looks;
   cluster.authority = cluster.bundle().os.crt;
   return cluster;
 }

@@ -25,6 +25,33 @@ namespace rocca::resources {
 
 class Survey;
 
+/// What certificates turned out to be, each read once.
+class CertificateLooks {
+ public:
+  struct Look {
+    bool readable = false;
+    bool ours = false;  // signed by that authority
+    Instant not_after{};
+  };
+  /// Both in PEM.
+  Look look(const std::string& certificate, const std::string& authority);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Look> looks_;
+};
+
+/// Who a run is to the nodes and to their Kubernetes API.
+struct Credentials {
+  std::shared_ptr<const net::Identity> talos;
+  std::shared_ptr<const net::Identity> kubernetes;
+  Instant until{};
+  std::shared_ptr<CertificateLooks> looks = std::make_shared<CertificateLooks>();
+};
+
+/// Minted for one run: good for a day, which is more than the longest bring-up.
+Credentials mint_credentials(const secrets::Bundle& bundle, Instant now, Entropy& entropy);
+
 /// All that one run knows of its cluster before it looks at the world. Never changes while it runs.
 struct Cluster {
   spec::Spec spec;
@@ -36,7 +63,8 @@ struct Cluster {
   std::shared_ptr<const net::Identity> identity;
   /// And for its Kubernetes API.
   std::shared_ptr<const net::Identity> kubernetes_identity;
-  std::string authority;        // PEM of the cluster's Talos CA
+  std::string authority;  // PEM of the cluster's Talos CA
+  std::shared_ptr<CertificateLooks> certificates;
   net::Tls factory_trust = {};  // how the Image Factory is known
 
   const secrets::Bundle& bundle() const { return around.bundle; }
@@ -53,6 +81,10 @@ struct Cluster {
 Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
                      std::optional<proxmox::Access> proxmox, Files& files, const Clock& clock,
                      Entropy& entropy);
+/// With credentials that are there already.
+Cluster make_cluster(spec::Spec spec, spec::Lock lock, talos::Surroundings around,
+                     std::optional<proxmox::Access> proxmox, Files& files,
+                     const Credentials& credentials);
 
 /// What things turned out to be, shared by all steps of a run.
 class Known {

@@ -300,35 +300,51 @@ void Schema::read(std::string_view table) {
   }
 }
 
+namespace {
+
+/// How many variables of the template take these segments; nothing: they are of another path. Every
+/// request is held against every template, so nothing is copied here.
+std::optional<std::size_t> variables_in(std::string_view path,
+                                        const std::vector<std::string>& segments) {
+  std::size_t at = 0, variables = 0;
+  path.remove_prefix(1);
+  while (!path.empty()) {
+    const std::size_t slash = path.find('/');
+    const std::string_view part = path.substr(0, slash);
+    path = slash == path.npos ? std::string_view{} : path.substr(slash + 1);
+    if (at == segments.size()) return std::nullopt;
+    if (part.front() != '{') {
+      if (part != segments[at]) return std::nullopt;
+    } else {
+      ++variables;
+      if (part == "{volume}" && path.empty()) return variables;  // it takes the rest
+    }
+    ++at;
+  }
+  return at == segments.size() ? std::optional{variables} : std::nullopt;
+}
+
+}  // namespace
+
 const Method* Schema::find(std::string_view verb, const std::vector<std::string>& segments,
                            std::map<std::string, std::string>& bindings) const {
   const Method* best = nullptr;
+  std::size_t fewest = 0;
   for (const Method& method : methods_) {
     if (method.verb != verb) continue;
-    std::vector<std::string> parts = rocca::split(method.path, '/');
-    parts.erase(parts.begin());
-    if (parts.size() == 1 && parts[0].empty()) parts.clear();
-    const bool rest = !parts.empty() && parts.back() == "{volume}";
-    if (rest ? segments.size() < parts.size() : segments.size() != parts.size()) continue;
-    std::map<std::string, std::string> found;
-    bool fits = true;
-    std::size_t fixed = 0;
-    for (std::size_t i = 0; fits && i < parts.size(); ++i) {
-      if (rest && i + 1 == parts.size()) {
-        found["volume"] =
-            join({segments.begin() + static_cast<std::ptrdiff_t>(i), segments.end()}, "/");
-      } else if (parts[i].starts_with("{")) {
-        found[parts[i].substr(1, parts[i].size() - 2)] = segments[i];
-      } else {
-        fits = parts[i] == segments[i];
-        ++fixed;
-      }
-    }
-    if (!fits) continue;
-    if (best != nullptr && bindings.size() <= found.size())
-      continue;  // fixed words win over variables
+    const auto variables = variables_in(method.path, segments);
+    if (!variables || (best != nullptr && fewest <= *variables)) continue;  // fixed words win
     best = &method;
-    bindings = std::move(found);
+    fewest = *variables;
+  }
+  if (best == nullptr) return nullptr;
+  const std::vector<std::string> parts = rocca::split(best->path, '/');
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (!parts[i].starts_with("{")) continue;
+    const auto from = segments.begin() + static_cast<std::ptrdiff_t>(i - 1);
+    const bool rest = parts[i] == "{volume}" && i + 1 == parts.size();
+    bindings[parts[i].substr(1, parts[i].size() - 2)] =
+        rest ? join({from, segments.end()}, "/") : *from;
   }
   return best;
 }

@@ -180,7 +180,7 @@ void TalosNode::incoming(net::Incoming incoming, std::shared_ptr<net::Responder>
   if (maintenance) {
     call->roles = {"os:reader"};
   } else {
-    call->roles = organizations(incoming.peer_certificate);
+    call->roles = fleet_.roles(incoming.peer_certificate);
     // Only an impersonator may say for whom it speaks.
     if (has_role(*call, "os:impersonator"))
       if (const auto role = call->metadata.find("talos-role")) call->roles = {std::string(*role)};

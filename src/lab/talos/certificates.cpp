@@ -57,12 +57,25 @@ void add_name(X509_NAME* name, const char* field, const std::string& value) {
 
 }  // namespace
 
-std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const Leaf& leaf,
-                                       Entropy& entropy, Instant now) {
+struct Signer::Parts {
+  Certificate issuer;
+  Key key;
+};
+
+Signer::Signer(const SigningAuthority& authority) : parts_(std::make_unique<Parts>()) {
   const Bio in = reader(authority.certificate_pem);
-  const Certificate issuer{PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr)};
-  const Key signer = read_key(authority.key_pem);
-  if (!issuer || !signer) return std::nullopt;
+  parts_->issuer.reset(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
+  parts_->key = read_key(authority.key_pem);
+}
+Signer::~Signer() = default;
+
+std::shared_ptr<const Signer> Signer::read(const SigningAuthority& authority) {
+  auto signer = std::make_shared<const Signer>(authority);
+  return signer->parts_->issuer && signer->parts_->key ? signer : nullptr;
+}
+
+std::optional<net::Identity> Signer::sign(const Leaf& leaf, Entropy& entropy, Instant now) const {
+  const auto& [issuer, signer] = *parts_;
   const std::string raw = entropy.bytes(32);
   const Key key{leaf.elliptic
                     ? EVP_EC_gen("P-256")
@@ -105,10 +118,10 @@ std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const 
   return net::Identity{text_of(certificate_out.get()), Secret::take(text_of(key_out.get()))};
 }
 
-bool is_authority(const SigningAuthority& authority) {
-  const Bio in = reader(authority.certificate_pem);
-  return Certificate{PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr)} &&
-         read_key(authority.key_pem);
+std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const Leaf& leaf,
+                                       Entropy& entropy, Instant now) {
+  const auto signer = Signer::read(authority);
+  return signer ? signer->sign(leaf, entropy, now) : std::nullopt;
 }
 
 SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now) {

@@ -4,6 +4,7 @@
 #include "base/entropy.hpp"
 #include "net/tls.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,13 +29,27 @@ struct Leaf {
   bool elliptic = false;  // P-256 in place of Ed25519, as Kubernetes' certificates are
 };
 
-/// Nothing when the authority is no certificate with its key: Talos itself finds out only when it
-/// tries to sign.
+/// An authority whose texts were read: OpenSSL takes longer to read a key than to sign with it.
+class Signer {
+ public:
+  /// Nothing when it is no certificate with its key: Talos itself finds out only when it tries to
+  /// sign.
+  static std::shared_ptr<const Signer> read(const SigningAuthority& authority);
+  explicit Signer(const SigningAuthority& authority);
+  ~Signer();
+  Signer(const Signer&) = delete;
+  Signer& operator=(const Signer&) = delete;
+
+  std::optional<net::Identity> sign(const Leaf& leaf, Entropy& entropy, Instant now) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+/// Reads the authority for this one leaf.
 std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const Leaf& leaf,
                                        Entropy& entropy, Instant now);
-
-/// Would sign_leaf work with it?
-bool is_authority(const SigningAuthority& authority);
 
 /// A self-signed Ed25519 CA with this organization, as Talos's own is.
 SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now);

@@ -60,10 +60,15 @@ bool Fleet::connects(const TalosNode& from, const TalosNode& to) const {
   return false;
 }
 
-bool Fleet::can_sign(const SigningAuthority& authority) {
-  const auto [found, fresh] =
-      authorities_.try_emplace(authority.certificate_pem + authority.key_pem);
-  if (fresh) found->second = is_authority(authority);
+std::shared_ptr<const Signer> Fleet::signer(const SigningAuthority& authority) {
+  const auto [found, fresh] = signers_.try_emplace(authority.certificate_pem + authority.key_pem);
+  if (fresh) found->second = Signer::read(authority);
+  return found->second;
+}
+
+const std::vector<std::string>& Fleet::roles(const std::string& certificate_der) {
+  const auto [found, fresh] = roles_.try_emplace(certificate_der);
+  if (fresh) found->second = organizations(certificate_der);
   return found->second;
 }
 
@@ -442,7 +447,8 @@ bool TalosNode::open_apid() {
   leaf.names.push_back(hostname_);
   if (const text::Value* sans = config_->main()->find({"machine", "certSANs"}))
     for (const text::Value& san : sans->items()) leaf.names.push_back(san.text());
-  if (!fleet_.can_sign(authority)) return false;
+  const auto signer = fleet_.signer(authority);
+  if (!signer) return false;
   std::string clients = authority.certificate_pem;
   if (const text::Value* accepted = config_->main()->find({"machine", "acceptedCAs"}))
     for (const text::Value& each : accepted->items())
@@ -450,11 +456,10 @@ bool TalosNode::open_apid() {
   const bool exact = release_.minor() >= 12 ||
                      config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
   open_port(
-      [authority, leaf, clients, exact, now = world_.outside(),
+      [signer, leaf, clients, exact, now = world_.outside(),
        entropy = entropy_.fork(fmt::format("apid/{}", ++certificates_))]() mutable {
         net::ServerTls tls;
-        if (auto identity = sign_leaf(authority, leaf, entropy, now))
-          tls.identity = std::move(*identity);
+        if (auto identity = signer->sign(leaf, entropy, now)) tls.identity = std::move(*identity);
         tls.clients = net::ServerTls::Clients::Require;
         tls.client_authority_pem = clients;
         tls.exact_client_usage = exact;

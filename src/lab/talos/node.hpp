@@ -48,14 +48,17 @@ class Fleet {
   /// What answers at port 6443 of a control plane once its API server runs. Without it: /livez,
   /// /readyz and /version.
   std::function<net::Handler(TalosNode& node)> kubernetes;
-  /// Is this a CA with its key? Looked at once per pair.
-  bool can_sign(const SigningAuthority& authority);
+  /// Read once per pair; nothing: this is no CA with its key.
+  std::shared_ptr<const Signer> signer(const SigningAuthority& authority);
+  /// organizations(), read once per certificate: the same client calls again and again.
+  const std::vector<std::string>& roles(const std::string& certificate_der);
 
  private:
   friend class TalosNode;
   World& world_;
   std::vector<TalosNode*> nodes_;
-  std::map<std::string, bool> authorities_;
+  std::map<std::string, std::shared_ptr<const Signer>> signers_;
+  std::map<std::string, std::vector<std::string>> roles_;
 };
 
 struct Disk {

@@ -148,14 +148,14 @@ void TalosNode::listen_apiserver() {
     leaf.names.push_back(to_string(each.cidr.address()));
   leaf.names.emplace_back("127.0.0.1");
   const SigningAuthority authority{pem("crt"), pem("key")};
-  if (!fleet_.can_sign(authority)) return;  // the pod crashes, and nobody listens
-  const auto mint = [authority, leaf, now = world_.outside(),
+  const auto signer = fleet_.signer(authority);
+  if (!signer) return;  // the pod crashes, and nobody listens
+  const auto mint = [signer, authority, leaf, now = world_.outside(),
                      made = std::make_shared<std::optional<net::ServerTls>>(),
                      entropy = entropy_.fork(fmt::format("kube/{}", ++certificates_))]() mutable {
     if (*made) return **made;
     net::ServerTls tls;
-    if (auto identity = sign_leaf(authority, leaf, entropy, now))
-      tls.identity = std::move(*identity);
+    if (auto identity = signer->sign(leaf, entropy, now)) tls.identity = std::move(*identity);
     tls.clients = net::ServerTls::Clients::Ask;
     tls.client_authority_pem = authority.certificate_pem;
     *made = tls;
