@@ -94,6 +94,7 @@ class Record {
       const lab::Truth truth = rig_.home.estate.truth(vmid);
       const std::string stage = lab::talos::to_string(truth.stage);
       mark(fmt::format("VM {} is {}", vmid, stage), now);
+      if (truth.configured) mark(fmt::format("VM {} has its configuration", vmid), now);
       if (truth.etcd_member) mark(fmt::format("member {}", vmid), now);
       api = api || truth.apiserver_runs;
     }
@@ -145,11 +146,10 @@ bool look_at_parts(std::uint64_t seed, Parts& parts) {
     shorten(parts.boot, record.between(fmt::format("VM {} runs", vmid),
                                        fmt::format("VM {} is maintenance", vmid)));
   }
-  const std::string service = "/machine.MachineService/";
-  shorten(parts.worker,
-          record.between("talos/worker-1 POST " + service + "ApplyConfiguration", "VM 103 is run"));
-  shorten(parts.members, record.between("talos/cp-1 POST " + service + "Bootstrap", "member"));
-  shorten(parts.shared, record.between("talos/cp-1 POST " + service + "Bootstrap", "shared"));
+  const std::string bootstrap = "talos/cp-1 POST /machine.MachineService/Bootstrap";
+  shorten(parts.worker, record.between("VM 103 has its configuration", "VM 103 is running"));
+  shorten(parts.members, record.between(bootstrap, "member"));
+  shorten(parts.shared, record.between(bootstrap, "shared"));
   return true;
 }
 
