@@ -36,6 +36,7 @@ class Life {
         promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
         loud_(loud) {
     rig_.loud = loud;
+    watch_.hosts_lost = [this] { return weather_.hosts_lost(); };
   }
 
   Outcome run() {
@@ -45,7 +46,7 @@ class Life {
       some_foreigners();
       want(shape_.planes, shape_.workers);
       raise();
-      const unsigned chapters = dice_.between(0, 3);
+      const unsigned chapters = dice_.between(0, 2);
       for (unsigned i = 0; i < chapters; ++i) {
         chapter();
         raise();
@@ -60,6 +61,7 @@ class Life {
       outcome_.broken = fmt::format("{}: {}", doing_, error.what());
     }
     outcome_.strikes = weather_.strikes();
+    outcome_.hosts_lost = weather_.hosts_lost();
     outcome_.exchanges = rig_.wire.exchanges();
     outcome_.trace = rig_.home.world.trace().hash();
     outcome_.simulated_seconds =
@@ -77,8 +79,9 @@ class Life {
   static Shape draw_shape(Dice& dice) {
     Shape shape;
     shape.hosts = dice.one_in(2) ? 1 : dice.between(2, 3);
-    shape.planes = dice.one_in(4) ? 3 : 1;
-    shape.workers = dice.between(0, 2);
+    // Most are small, because most mistakes show there and more lives find more of them.
+    shape.planes = dice.one_in(6) ? 3 : 1;
+    shape.workers = dice.one_in(2) ? 0 : dice.between(1, 2);
     shape.new_release = !dice.one_in(2);
     shape.bundle = dice.below(bundles);
     return shape;
@@ -102,6 +105,7 @@ class Life {
   void want(unsigned planes, unsigned workers) {
     shape_.planes = planes;
     shape_.workers = workers;
+    outcome_.large = outcome_.large || planes == 3;
     for (unsigned i = 1; i <= planes; ++i) promises_.nodes.insert(fmt::format("cp-{}", i));
     for (unsigned i = 1; i <= workers; ++i) promises_.nodes.insert(fmt::format("worker-{}", i));
     std::string hosts;
@@ -238,6 +242,7 @@ class Life {
   // ---- what happens in between
 
   void chapter() {
+    ++outcome_.chapters;
     switch (dice_.below(9)) {
       case 0:
       case 1:

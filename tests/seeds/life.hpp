@@ -11,7 +11,10 @@ struct Outcome {
   std::uint64_t trace = 0;       // hash of everything that happened in the simulated data centre
   unsigned runs = 0;             // of up and down
   unsigned troubled = 0;         // of these, those that did not end well and were repeated
+  unsigned chapters = 0;         // what users and other people did in between
+  bool large = false;            // it had three control planes
   std::uint64_t strikes = 0;     // faults that hit
+  std::uint64_t hosts_lost = 0;  // of these, hosts that went down
   std::uint64_t exchanges = 0;   // requests to everybody
   double simulated_seconds = 0;  // how long it was for those inside
 };

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -55,7 +56,21 @@ void too_long(int) {
 
 struct Sum {
   std::uint64_t lives = 0, broken = 0, runs = 0, troubled = 0, strikes = 0, exchanges = 0;
+  std::uint64_t chapters = 0, large = 0, hosts_lost = 0;
   double simulated = 0;
+
+  void add(const Sum& part) {
+    lives += part.lives;
+    broken += part.broken;
+    runs += part.runs;
+    troubled += part.troubled;
+    strikes += part.strikes;
+    exchanges += part.exchanges;
+    chapters += part.chapters;
+    large += part.large;
+    hosts_lost += part.hosts_lost;
+    simulated += part.simulated;
+  }
 };
 
 /// False: a promise was broken.
@@ -74,6 +89,9 @@ bool try_seed(std::uint64_t seed, const Options& options, Sum& sum) {
   sum.troubled += outcome.troubled;
   sum.strikes += outcome.strikes;
   sum.exchanges += outcome.exchanges;
+  sum.chapters += outcome.chapters;
+  sum.large += outcome.large;
+  sum.hosts_lost += outcome.hosts_lost;
   sum.simulated += outcome.simulated_seconds;
   if (outcome.broken.empty()) return true;
   ++sum.broken;
@@ -154,13 +172,7 @@ int main(int argc, char** argv) {
         all_ended = false;
         continue;
       }
-      sum.lives += part.lives;
-      sum.broken += part.broken;
-      sum.runs += part.runs;
-      sum.troubled += part.troubled;
-      sum.strikes += part.strikes;
-      sum.exchanges += part.exchanges;
-      sum.simulated += part.simulated;
+      sum.add(part);
       close(from);
     }
     while (wait(nullptr) > 0) {
@@ -168,12 +180,15 @@ int main(int argc, char** argv) {
   }
   const double took =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  const double lives = std::max(1.0, static_cast<double>(sum.lives));
+  fmt::print("{} lives, {} broke a promise; {:.0f} h simulated in {:.1f} s: {:.1f} lives/s\n",
+             sum.lives, sum.broken, sum.simulated / 3600, took, lives / took);
   fmt::print(
-      "{} lives, {} broke a promise; {} runs, {} in trouble; {} faults struck; {} exchanges, "
-      "{:.0f} "
-      "h simulated in {:.1f} s: {:.1f} lives/s\n",
-      sum.lives, sum.broken, sum.runs, sum.troubled, sum.strikes, sum.exchanges,
-      sum.simulated / 3600, took, static_cast<double>(sum.lives) / took);
+      "each: {:.1f} runs ({:.1f} in trouble), {:.1f} changes in between, {:.1f} faults struck, "
+      "{:.0f} exchanges; {} with three control planes, {} hosts lost\n",
+      static_cast<double>(sum.runs) / lives, static_cast<double>(sum.troubled) / lives,
+      static_cast<double>(sum.chapters) / lives, static_cast<double>(sum.strikes) / lives,
+      static_cast<double>(sum.exchanges) / lives, sum.large, sum.hosts_lost);
   if (!all_ended) fmt::print("a job did not end by itself\n");
   if (options.one == 0 && !options.specs && sum.lives >= 20 && sum.strikes == 0) {
     fmt::print("no fault struck: this has shown nothing\n");

@@ -33,11 +33,10 @@ net::Response QuorumWatch::exchange(const net::Request& request, net::BodySink& 
 }
 
 void QuorumWatch::look(const net::Request& request) {
-  std::size_t hosts = 0;
-  for (const auto& [name, node] : rig_.home.dc.nodes()) hosts += node->online;
-  // Whoever took a host away took its members too.
-  if (hosts < hosts_) had_ = false;
-  hosts_ = hosts;
+  // Whoever took a host away took its members too. It may be back before an exchange has ended.
+  const std::uint64_t lost = hosts_lost ? hosts_lost() : 0;
+  if (lost != lost_before_) had_ = false;
+  lost_before_ = lost;
   std::shared_ptr<lab::talos::EtcdCluster> cluster;
   for (const lab::talos::TalosNode* node : rig_.home.estate.fleet().nodes())
     if (node->powered() && node->etcd()) cluster = node->etcd();

@@ -4,6 +4,8 @@
 #include "net/transport.hpp"
 #include "scenarios/engine_rig.hpp"
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -26,6 +28,7 @@ class QuorumWatch final : public net::Transport {
 
   net::Transport* inner = nullptr;
   bool watches = true;
+  std::function<std::uint64_t()> hosts_lost;  // so far, by others
   std::string broken;
 
  private:
@@ -33,7 +36,7 @@ class QuorumWatch final : public net::Transport {
 
   scenarios::ClusterRig& rig_;
   bool had_ = false;
-  std::size_t hosts_ = 0;
+  std::uint64_t lost_before_ = 0;
 };
 
 class Promises {

@@ -139,7 +139,10 @@ std::string Weather::lost_host() {
   auto host = dc.nodes().begin();
   std::advance(host, static_cast<std::ptrdiff_t>(dice_.below(dc.nodes().size())));
   const unsigned begin = dice_.between(0, 90), length = dice_.between(5, 60);
-  later(std::chrono::seconds{begin}, [&dc, name = host->first] { dc.set_online(name, false); });
+  later(std::chrono::seconds{begin}, [this, &dc, name = host->first] {
+    ++hosts_lost_;
+    dc.set_online(name, false);
+  });
   later(std::chrono::seconds{begin + length},
         [&dc, name = host->first] { dc.set_online(name, true); });
   return fmt::format("- after {} s host {} is lost, for {} s\n", begin, host->first, length);

@@ -41,6 +41,8 @@ class Weather {
   /// The sky is clear: hosts are up, storages have room, nobody loses anything.
   void clear();
   std::uint64_t strikes() const;
+  /// How often a host was taken away.
+  std::uint64_t hosts_lost() const noexcept { return hosts_lost_; }
   /// The way to everybody.
   net::Transport& door() {
     if (chaos_) return *chaos_;
@@ -62,6 +64,7 @@ class Weather {
   std::uint64_t struck_ = 0;
   std::uint64_t storm_ = 0;  // what was begun in an earlier one does not happen any more
   unsigned storms_ = 0;
+  std::uint64_t hosts_lost_ = 0;
 };
 
 }  // namespace rocca::seeds
