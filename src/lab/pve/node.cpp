@@ -124,7 +124,10 @@ std::string Node::start_task(std::string type, std::string task_id, const Caller
     if (oldest != tasks_.end()) tasks_.erase(oldest);
   }
   dc_.world.after(dc_.timing.worker, [this, &started, caller] {
-    if (started.running()) dc_.world.spawn(run_task(started, caller));
+    if (started.running())
+      dc_.world.spawn(run_task(started, caller));
+    else
+      started.body = nullptr;
   });
   return started.text;
 }
@@ -149,6 +152,7 @@ Routine<void> Node::run_task(Task& task, Caller caller) {
   } catch (const Interrupted& interrupted) {
     error = interrupted.reason;
   }
+  task.body = nullptr;             // and what it holds: one that never began to work has a lock
   if (!task.running()) co_return;  // the host went down meanwhile
   if (error && !at_work) give_back_id(task);
   if (error) {
