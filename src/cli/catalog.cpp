@@ -285,7 +285,7 @@ Catalog catalog() {
   verbs.push_back(
       {.name = "try",
        .group = "Try it without hardware",
-       .summary = "raise and raze a first cluster in a simulated data centre",
+       .summary = "raise and raze a first cluster, all simulated",
        .description =
            "Opens a lab and plays a first hour with it in a minute, with the commands a user would "
            "type: the files of a cluster that fits the data centre, its plan, the cluster raised, "

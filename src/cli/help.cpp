@@ -18,9 +18,7 @@ namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-/// Breaks `text` at blanks so that lines end before `width`; later lines begin with `indent`
-/// blanks. The first line starts at column `indent` already.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+std::string wrapped_line(std::string_view text, std::size_t indent, std::size_t width) {
   std::string result;
   std::size_t column = indent;
   bool first = true;
@@ -40,6 +38,18 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
   }
   return result;
 }
+
+}  // namespace
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    lines[i] = (i == 0 || lines[i].empty() ? "" : std::string(indent, ' ')) +
+               wrapped_line(lines[i], indent, width);
+  return join(lines, "\n");
+}
+
+namespace {
 
 std::string title(std::string_view text, const HelpStyle& style) {
   return paint(style.colour, Colour::Bold, text) + ":\n";

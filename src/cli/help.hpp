@@ -15,6 +15,10 @@ struct HelpStyle {
   bool colour = false;
 };
 
+/// Breaks `text` at blanks so that lines end before `width`; every line but the first begins with
+/// `indent` blanks. The first starts at column `indent` already. Line breaks of the text stay.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
+
 /// The help of a verb, of a family of nested verbs (`secrets`), or of rocca itself ("").
 std::string help_text(const Catalog& catalog, const std::string& topic, const HelpStyle& style);
 /// What `rocca` alone prints: the verbs and where to read on.

@@ -143,10 +143,10 @@ void choose_bridge(spec::Site& site, const Invocation& invocation, proxmox::Clie
 
 template <class Parse>
 auto asked(Context& context, const Invocation& invocation, const char* flag,
-           const std::string& question, const char* what, Parse parse) {
+           const std::string& question, const char* what, const char* placeholder, Parse parse) {
   const auto given = invocation.find(flag);
   const std::string text =
-      given ? *given : ask_line(context, question, fmt::format("--{} {}", flag, what));
+      given ? *given : ask_line(context, question, fmt::format("--{} {}", flag, placeholder));
   const auto value = parse(text);
   if (!value) throw Error(Fault::Usage, fmt::format("'{}' is no {}", text, what));
   return *value;
@@ -155,9 +155,9 @@ auto asked(Context& context, const Invocation& invocation, const char* flag,
 void choose_network(spec::Site& site, Context& context, const Invocation& invocation) {
   site.subnet = asked(context, invocation, "subnet",
                       "Which subnet do the machines live in (such as 192.168.1.0/24)?", "subnet",
-                      [](const std::string& text) { return Cidr::parse(text); });
+                      "CIDR", [](const std::string& text) { return Cidr::parse(text); });
   site.gateway = asked(context, invocation, "gateway", "Which address has its router?", "address",
-                       [](const std::string& text) { return IpAddress::parse(text); });
+                       "ADDRESS", [](const std::string& text) { return IpAddress::parse(text); });
   if (!site.subnet.is_network())
     throw Error(Fault::Usage, fmt::format("{} is an address, not a subnet", to_string(site.subnet)))
         .hint(

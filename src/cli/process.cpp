@@ -1,6 +1,7 @@
 #include "cli/process.hpp"
 
 #include "base/error.hpp"
+#include "cli/child.hpp"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -36,6 +37,7 @@ class SilentTerminal {
     if (::tcgetattr(descriptor_, &before_) != 0) return;
     termios silent = before_;
     silent.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    silent.c_cc[VSUSP] = _POSIX_VDISABLE;  // a shell in front of a stopped prompt would be mute
     silent_ = ::tcsetattr(descriptor_, TCSAFLUSH, &silent) == 0;
   }
   SilentTerminal(const SilentTerminal&) = delete;
@@ -48,9 +50,9 @@ class SilentTerminal {
   void write(std::string_view text) const {
     [[maybe_unused]] const ssize_t wrote = ::write(descriptor_, text.data(), text.size());
   }
-  bool read(char& c) const {
+  bool read(char& c, const HeldSignals& signals) const {
     ssize_t got = 0;
-    while ((got = ::read(descriptor_, &c, 1)) < 0 && errno == EINTR) {
+    while ((got = ::read(descriptor_, &c, 1)) < 0 && errno == EINTR && signals.caught() == 0) {
     }
     return got == 1;
   }
@@ -64,12 +66,17 @@ class SilentTerminal {
 }  // namespace
 
 Secret ask_secret_on_terminal(std::string_view what) {
+  const HeldSignals signals;  // before the terminal: its echo comes back first
   const SilentTerminal terminal;
   terminal.write("Passphrase for " + std::string(what) + ": ");
   std::string line;
   line.reserve(1024);  // no copy of it is left behind by growing
-  for (char c = 0; line.size() < 1024 && terminal.read(c) && c != '\n';) line += c;
+  for (char c = 0; line.size() < 1024 && terminal.read(c, signals) && c != '\n';) line += c;
   terminal.write("\n");
+  if (signals.caught() != 0) {
+    wipe(line);
+    throw Error(Fault::Interrupted, "interrupted");
+  }
   return Secret::take(std::move(line));
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/units.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -129,13 +131,29 @@ std::string last_line(std::string_view text) {
   return line.substr(0, 300);
 }
 
-/// Reads both streams to their ends; false: there was too much.
-bool drain(Pipe& out, Pipe& err, Wiped& said, Wiped& complained) {
+enum class Drained { Ended, TooMuch, TooLong };
+
+/// Reads both streams to their ends.
+Drained drain(Pipe& out, Pipe& err, Wiped& said, Wiped& complained, const std::string& program,
+              const Patience& patience) {
   std::array<char, 4096> buffer{};
   std::array<pollfd, 2> waits{{{out.read.number(), POLLIN, 0}, {err.read.number(), POLLIN, 0}}};
-  bool fits = true;
-  while (fits && (waits[0].fd >= 0 || waits[1].fd >= 0)) {
-    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
+  const auto begun = std::chrono::steady_clock::now();
+  bool told = !patience.tell;
+  Drained result = Drained::Ended;
+  while (result == Drained::Ended && (waits[0].fd >= 0 || waits[1].fd >= 0)) {
+    const Duration past = std::chrono::steady_clock::now() - begun;
+    if (past >= patience.limit) {
+      result = Drained::TooLong;
+      break;
+    }
+    if (!told && past >= patience.tell_after) {
+      patience.tell(program);
+      told = true;
+    }
+    const Duration next = (told ? patience.limit : patience.tell_after) - past;
+    const auto pause = std::chrono::ceil<std::chrono::milliseconds>(next).count();
+    if (::poll(waits.data(), waits.size(), static_cast<int>(pause)) < 0 && errno != EINTR) break;
     for (pollfd& wait : waits) {
       if (wait.fd < 0 || wait.revents == 0) continue;
       const ssize_t got = ::read(wait.fd, buffer.data(), buffer.size());
@@ -143,17 +161,18 @@ bool drain(Pipe& out, Pipe& err, Wiped& said, Wiped& complained) {
       Wiped& into = &wait == waits.data() ? said : complained;
       if (got > 0) into.add({buffer.data(), static_cast<std::size_t>(got)});
       if (got <= 0) wait.fd = -1;
-      fits = into.text().size() <= output_limit;
+      if (into.text().size() > output_limit) result = Drained::TooMuch;
     }
   }
   wipe(buffer.data(), buffer.size());
-  return fits;
+  return result;
 }
 
 }  // namespace
 
 Secret run_program(const std::vector<std::string>& words,
-                   const std::map<std::string, std::string>& environment, std::stop_token stop) {
+                   const std::map<std::string, std::string>& environment, std::stop_token stop,
+                   const Patience& patience) {
   if (words.empty() || words.front().empty())
     throw Error(Fault::Usage, "there is no program to run");
   const std::string& program = words.front();
@@ -170,18 +189,23 @@ Secret run_program(const std::vector<std::string>& words,
   err.write.close();
 
   Wiped said, complained;
-  bool fits = false;
+  Drained drained = Drained::Ended;
   {
     const std::stop_callback end{stop, [child] { ::kill(child, SIGTERM); }};
-    fits = drain(out, err, said, complained);
-    if (!fits) ::kill(child, SIGKILL);
+    drained = drain(out, err, said, complained, program, patience);
+    if (drained != Drained::Ended) ::kill(child, SIGKILL);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (stop.stop_requested())
     throw Error(Fault::Interrupted, fmt::format("`{}` was ended", program));
-  if (!fits) throw Error(Fault::Rejected, fmt::format("`{}` printed more than 16 MiB", program));
+  if (drained == Drained::TooMuch)
+    throw Error(Fault::Rejected, fmt::format("`{}` printed more than 16 MiB", program));
+  if (drained == Drained::TooLong)
+    throw Error(Fault::Timeout,
+                fmt::format("`{}` did not end within {}", program, to_string(patience.limit)))
+        .hint("run it by hand: it may wait for an answer on a terminal that it has not");
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Secret::take(std::move(said.text()));
   const std::string how = WIFSIGNALED(status)
                               ? fmt::format("was killed by signal {}", WTERMSIG(status))

@@ -62,6 +62,21 @@ TEST(RunProgram, NamesAProgramThatIsNotThere) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("rocca-no-such-program"), Not(HasSubstr("canary"))));
 }
 
+TEST(RunProgram, SaysWhatItWaitsForAndGivesUp) {
+  using std::chrono::milliseconds;
+  std::vector<std::string> told;
+  Patience patience{milliseconds{50}, milliseconds{10},
+                    [&](const std::string& program) { told.push_back(program); }};
+  try {
+    run_program({"sleep", "1000"}, environment, {}, patience);
+    FAIL() << "it ended";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Timeout);
+    EXPECT_EQ(error.message(), "`sleep` did not end within 50ms");
+  }
+  EXPECT_THAT(told, testing::ElementsAre("sleep"));
+}
+
 TEST(RunProgram, EndsWhenItIsToStop) {
   std::stop_source source;
   source.request_stop();

@@ -14,11 +14,24 @@ namespace rocca::cli {
 
 namespace sops = secrets::sops;
 
+namespace {
+
+Secret run_patiently(Context& context, const std::vector<std::string>& words,
+                     const std::stop_token& stop) {
+  Patience patience;
+  patience.tell = [&](const std::string& program) {
+    context.err << fmt::format("waiting for `{}` …\n", program);
+  };
+  return run_program(words, context.environment, stop, patience);
+}
+
+}  // namespace
+
 const std::vector<secrets::age::Identity>& Keys::identities() {
   if (looked_) return identities_;
   Diagnostics problems;
   const auto run = [this](const std::vector<std::string>& words) {
-    return run_program(words, context_.environment, stop_);
+    return run_patiently(context_, words, stop_);
   };
   sops::FoundIdentities found = sops::find_identities(context_.environment, context_.files, run,
                                                       context_.ask_secret, problems);
@@ -64,7 +77,7 @@ sources::Doors secret_doors(Context& context, net::Transport& transport, std::st
             return plain->documents().empty() ? text::Value::map() : plain->documents().front();
           },
           [&context, stop](const std::vector<std::string>& command) {
-            return run_program(command, context.environment, stop);
+            return run_patiently(context, command, stop);
           }};
 }
 

@@ -62,8 +62,36 @@ sops::File read_file(Context& context, const Invocation& invocation) {
                            path == "-" ? "stdin" : path);
 }
 
-/// `a.b.0`; a dot inside of a key is written `\.`.
+/// `["a"]["b"][0]`, as sops writes it. Nothing if it is not of that form.
+std::optional<text::Path> parse_brackets(std::string_view text) {
+  text::Path path;
+  while (text.starts_with('[')) {
+    text.remove_prefix(1);
+    std::string step;
+    if (text.starts_with('"') || text.starts_with('\'')) {
+      const std::size_t end = text.find(text.front(), 1);
+      if (end == std::string_view::npos) return std::nullopt;
+      step = text.substr(1, end - 1);
+      text.remove_prefix(end + 1);
+    } else {
+      const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+      step = text.substr(0, end);
+      text.remove_prefix(end);
+    }
+    if (step.empty() || !text.starts_with(']')) return std::nullopt;
+    text.remove_prefix(1);
+    path.push_back(std::move(step));
+  }
+  return text.empty() && !path.empty() ? std::optional{std::move(path)} : std::nullopt;
+}
+
+/// `a.b.0`; a dot inside of a key is written `\.`. Or as sops writes it.
 text::Path parse_path(const std::string& text) {
+  if (text.starts_with('[')) {
+    if (auto path = parse_brackets(text)) return std::move(*path);
+    throw Error(Fault::Usage, fmt::format("`{}` is no path to a value", text))
+        .hint("like `proxmox.token` or `list.0`, or as sops writes it: `[\"a\"][\"b\"][0]`");
+  }
   text::Path path{""};
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] == '\\' && at + 1 < text.size() && (text[at + 1] == '.' || text[at + 1] == '\\'))
@@ -281,9 +309,16 @@ int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
   if (recipe.recipients.groups.empty())
     throw Error(Fault::Usage, "no recipients are given")
         .hint("name them with `--age age1…`, or write a rule into `.sops.yaml`");
-  const Secret key = Keys(context).data_key(file);
-  write_result(context, invocation, file.with_recipients(recipe.recipients, key, context.entropy),
-               true);
+  Keys keys{context};
+  const Secret key = keys.data_key(file);
+  const std::string text = file.with_recipients(recipe.recipients, key, context.entropy);
+  try {
+    sops::File::parse(text, format_of(invocation, path), path).data_key(keys.identities());
+  } catch (const Error&) {
+    context.err << fmt::format(
+        "warning: none of the keys here opens {} any more: only its new recipients do\n", path);
+  }
+  write_result(context, invocation, text, true);
   return 0;
 }
 

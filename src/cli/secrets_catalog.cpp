@@ -9,8 +9,10 @@ Argument file(const char* help) {
   return {.name = "FILE", .offer = Offer::Files, .help = help};
 }
 Argument path() {
-  return {.name = "PATH",
-          .help = "which value: `proxmox.token`, `list.0`; a dot in a key is `\\.`"};
+  return {
+      .name = "PATH",
+      .help =
+          "which value: `proxmox.token`, `list.0`; a dot in a key is `\\.`; or as sops writes it"};
 }
 
 Flag type_flag() {

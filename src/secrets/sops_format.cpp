@@ -197,7 +197,10 @@ std::string MasterKey::shown() const {
 Recipients Recipients::age(const std::vector<std::string>& recipients) {
   Recipients out;
   auto& group = out.groups.emplace_back();
-  for (const std::string& recipient : recipients) group.push_back({"age", recipient, {}});
+  for (const std::string& recipient : recipients)
+    if (std::none_of(group.begin(), group.end(),
+                     [&](const MasterKey& key) { return key.id == recipient; }))
+      group.push_back({"age", recipient, {}});
   return out;
 }
 

@@ -90,6 +90,11 @@ class Cleaner {
  private:
   void unknown(const Member& member, const FieldNode& node, const std::string& path) {
     if (sounds_secret(member.key) || is_secret(node)) mask_deep(*member.value, findings_);
+    if (member.key == "<<") {
+      findings_.add("unknown-key", member.where, "YAML merge keys (`<<`) are not taken",
+                    "`machine:` is inherited by all nodes and pools, and `bases:` share files");
+      return;
+    }
     const auto known = node.key_names();
     const std::string section =
         path.empty() ? std::string("at the top of the file") : fmt::format("in {}", path);

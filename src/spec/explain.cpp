@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocca::spec {
 
 namespace {
@@ -61,6 +63,17 @@ std::string explain_rule(const Rule& rule) {
                      rule.why);
 }
 
+/// `disks.data.use` is the end of spec.machine.disks.*.use.
+bool ends_so(std::string_view path, const std::string& end) {
+  const auto parts = split(path, '.');
+  const auto wanted = split(end, '.');
+  if (wanted.size() >= parts.size() || wanted.back() != parts.back()) return false;
+  return std::equal(wanted.rbegin(), wanted.rend(), parts.rbegin(),
+                    [](const std::string& want, const std::string& part) {
+                      return want == part || (part == "*" && !want.empty());
+                    });
+}
+
 std::string cell(std::string_view text) {
   return replace_all(text, "|", "\\|");
 }
@@ -85,8 +98,9 @@ std::string explain(const std::string& what) {
     }
   std::vector<std::string> ends;
   for (const Field& field : fields())
-    if (!field.is(Internal) && field.path.ends_with("." + what))
+    if (!field.is(Internal) && !field.path.starts_with('$') && ends_so(field.path, what))
       ends.push_back(short_path(field.path));
+  if (ends.size() == 1) return explain_field(*find_field(ends.front()));
   throw Error(Fault::NotFound,
               fmt::format("nothing is called `{}`{}", what,
                           ends.empty() ? did_you_mean(what, known) : std::string()))

@@ -40,6 +40,18 @@ std::string complaint_about(const Tree& operation) {
   return "";
 }
 
+/// The first `{ secret: path }` in a patch. `cluster.secret` is Talos's own key.
+const Tree* find_reference(const Tree& tree, std::string_view key) {
+  if (tree.is_map() && tree.members.size() == 1 && tree.members.front().key == "secret" &&
+      tree.members.front().value->is_scalar() && key != "cluster" && !key.empty())
+    return &tree;
+  for (const Member& member : tree.members)
+    if (const Tree* found = find_reference(*member.value, member.key)) return found;
+  for (const TreePtr& item : tree.items)
+    if (const Tree* found = find_reference(*item, key)) return found;
+  return nullptr;
+}
+
 }  // namespace
 
 PatchList PatchReader::read(const TreePtr& tree) {
@@ -153,6 +165,11 @@ void PatchReader::add_parsed(const std::vector<text::Value>& documents, std::vec
                     fmt::format("a merge patch is a map, not {}", text::to_string(tree.kind)));
       continue;
     }
+    if (const Tree* reference = find_reference(tree, ""))
+      findings_.add("patch-shape", reference->where.written() ? reference->where : where,
+                    "a secret is not looked up inside of a patch: Talos gets it as it stands here",
+                    "keep what needs the secret out of the patch, or give it to the machines after "
+                    "they are up");
     patch->documents.push_back(documents[i]);
     patch->trees.push_back(trees[i]);
   }

@@ -60,8 +60,8 @@ void apply(Value& at, const Path& path, std::size_t step, const Value& value) {
     return;
   }
   if (at.is_scalar())
-    throw Error(Fault::Usage, fmt::format("a {} stands in the way of `{}`", to_string(at.kind()),
-                                          join(path, ".")));
+    throw Error(Fault::Usage, fmt::format("a value ({}) stands in the way of `{}`",
+                                          to_string(at.kind()), join(path, ".")));
   const auto index = index_of(at, path[step]);
   if (index) {
     apply(at.is_map() ? at.entries()[*index].value : at.items()[*index], path, step + 1, value);
