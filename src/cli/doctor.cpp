@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -11,6 +12,7 @@
 #include "factory/schematic.hpp"
 #include "net/transport.hpp"
 #include "spec/load.hpp"
+#include "spec/lock.hpp"
 #include "text/value.hpp"
 
 #include <fmt/format.h>
@@ -34,6 +36,10 @@ struct Question {
 };
 
 Question from_flags(Context& context, const Invocation& invocation) {
+  if (const auto cluster = invocation.argument("CLUSTER"))
+    throw Error(Fault::Usage,
+                fmt::format("with --endpoint no spec is read, and {} names one", *cluster))
+        .hint(fmt::format("`rocca doctor {}` asks the Proxmox that the spec names", *cluster));
   Question question;
   question.access.endpoints = invocation.all("endpoint");
   question.access.tls = trust_of(context, invocation.find("fingerprint"),
@@ -59,7 +65,19 @@ Question from_spec(Context& context, const Invocation& invocation, net::Transpor
   const spec::Spec& spec = loaded.spec;
   Question question;
   question.access = spec_access(context, invocation, spec, transport);
-  question.wish = doctor::wish_of(spec);
+  // Without its secrets a spec can still be looked at; only our own VMs are not known then.
+  std::optional<std::string> cluster_id;
+  std::string unknown;
+  try {
+    Keys keys{context, context.stop()};
+    cluster_id = get_bundle(context, keys, spec).cluster_id;
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    unknown = error.message();
+  }
+  const spec::Lock lock = spec::find_lock(context.files, spec.folder).value_or(spec::Lock{});
+  question.wish = doctor::wish_of(context.files, spec, lock, cluster_id);
+  question.wish.identities_unknown = unknown;
   question.factory = *spec.talos.factory;
   question.talos = *spec.talos.version;
   return question;

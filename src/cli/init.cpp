@@ -248,7 +248,8 @@ int run_init(Context& context, const Invocation& invocation) {
   context.err << loaded.diagnostics.render();
   loaded.diagnostics.throw_if_errors(tried.files.front().path);
   const doctor::Checkup checkup =
-      doctor::examine(*transport, context.clock, access, doctor::wish_of(loaded.spec));
+      doctor::examine(*transport, context.clock, access,
+                      doctor::wish_of(context.files, loaded.spec, {}, std::nullopt));
 
   const spec::Lock lock = first_choices(context, root, loaded.spec, client);
   write_cluster(

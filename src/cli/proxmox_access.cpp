@@ -67,6 +67,9 @@ Secret get_token(Context& context, const Invocation& invocation) {
 
 net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
                   const std::optional<std::string>& ca_file, bool insecure) {
+  if (insecure && (fingerprint || ca_file))
+    throw Error(Fault::Usage, "trust in any certificate and in a certain one cannot both be meant")
+        .hint("leave out --insecure");
   if (fingerprint) return net::Tls::pinned(parse_pin(*fingerprint));
   if (ca_file) return net::Tls::authority(context.files.get(*ca_file, 1u << 20));
   return insecure ? net::Tls::unverified() : net::Tls::system();

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "factory/client.hpp"
 #include "net/transport.hpp"
 #include "proxmox/client.hpp"
 #include "proxmox/privileges.hpp"
@@ -21,7 +22,10 @@ namespace rocca::doctor {
 struct Wish {
   proxmox::Scope scope;
   std::vector<proxmox::Act> acts = proxmox::all_acts();
+  /// What the image storage must take: `import`, `iso`, or nothing where VMs are cloned.
+  std::string image_content = "import";
   struct Space {
+    std::string node;  // counts only while that machine is not there yet
     std::string host;
     std::string storage;
     Bytes bytes;
@@ -31,10 +35,23 @@ struct Wish {
     std::string node;  // the user's name for it
     std::optional<proxmox::Vmid> vmid;
     std::vector<MacAddress> macs;
-    std::optional<Uuid> uuid;  // how we would know that a VM with that id is this machine
+    std::optional<Uuid> uuid;     // how we know that a VM is this machine
+    bool vmid_is_locked = false;  // chosen by us and kept in rocca.lock, not by the spec
   };
   std::vector<Machine> machines;
-  std::vector<std::string> image_urls;
+  /// Why no machine has a UUID: without the secrets bundle nobody knows which VMs are ours.
+  std::string identities_unknown;
+  struct Image {
+    std::string schematic;
+    Version talos;
+    factory::Artifact artifact;
+    bool can_be_told = true;            // we have the schematic itself, not only its id
+    std::optional<std::uint64_t> size;  // as pinned in rocca.lock
+    std::vector<std::string> hosts;     // where it must go
+  };
+  std::string factory;  // its URL
+  std::vector<Image> images;
+  std::string clone_of;  // the template's name
 };
 
 enum class Grade { Good, Note, Warning, Bad, Skipped };
@@ -59,8 +76,8 @@ struct Checkup {
   int exit_code() const;
 };
 
-/// Looks at everything and changes nothing: every call is a GET. A check that cannot be made
-/// because an earlier one failed is named as skipped, never left out.
+/// Looks at everything and changes nothing: every call is a GET or a HEAD. A check that cannot be
+/// made because an earlier one failed is named as skipped, never left out.
 Checkup examine(net::Transport& transport, const Clock& clock, const proxmox::Access& access,
                 const Wish& wish, std::stop_token stop = {});
 

@@ -1,6 +1,8 @@
 #include "doctor/wish_of.hpp"
 
 #include "base/files.hpp"
+#include "engine/guards.hpp"
+#include "resources/choose.hpp"
 #include "spec/load.hpp"
 
 #include <gmock/gmock.h>
@@ -12,13 +14,16 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::Not;
 
-spec::Spec spec_of(const std::string& machine, const std::string& hosts = "[atlas]") {
+spec::Spec spec_of(const std::string& machine, const std::string& hosts = "[atlas]",
+                   const std::string& boot = "import") {
   MemoryFiles files;
   const std::string text = R"(apiVersion: rocca.dev/v1
 kind: Cluster
 metadata: { name: blue }
 spec:
-  talos: { version: v1.11.5 }
+  talos: { version: v1.11.5, boot: )" +
+                           boot +
+                           R"( }
   kubernetes: { version: v1.32.1 }
   network: { addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [1.1.1.1] }
   proxmox:
@@ -35,6 +40,12 @@ spec:
   const spec::Loaded loaded = spec::load_text(files, text, "cluster.yaml", ".");
   EXPECT_FALSE(loaded.diagnostics.has_errors()) << loaded.diagnostics.render();
   return loaded.spec;
+}
+
+Wish wish_of(const spec::Spec& spec, const spec::Lock& lock = {},
+             const std::optional<std::string>& cluster_id = std::nullopt) {
+  MemoryFiles files;
+  return doctor::wish_of(files, spec, lock, cluster_id);
 }
 
 TEST(WishOf, NamesWhatTheSpecNames) {
@@ -63,6 +74,48 @@ TEST(WishOf, AsksOnlyForRightsItWillUse) {
   const Wish with = wish_of(spec_of("{ agent: true, disks: { system: 20GiB } }", "[atlas, bear]"));
   EXPECT_THAT(with.acts, Contains(proxmox::Act::ReadAgent));
   EXPECT_THAT(with.acts, Contains(proxmox::Act::MigrateVm));
+}
+
+TEST(WishOf, WantsAnImageOrAnIsoOrATemplate) {
+  const std::string machine = "{ disks: { system: 20GiB } }";
+  const Wish import = wish_of(spec_of(machine));
+  EXPECT_EQ(import.image_content, "import");
+  ASSERT_EQ(import.images.size(), 1u);
+  EXPECT_EQ(import.images[0].artifact.ending, "qcow2");
+  EXPECT_THAT(import.images[0].hosts, ElementsAre("atlas"));
+  EXPECT_EQ(import.factory, "https://factory.talos.dev");
+  const Wish iso = wish_of(spec_of(machine, "[atlas]", "iso"));
+  EXPECT_EQ(iso.image_content, "iso");
+  EXPECT_EQ(iso.images.at(0).artifact.ending, "iso");
+  const Wish clone = wish_of(spec_of(machine, "[atlas]", "{ template: talos-1.11 }"));
+  EXPECT_EQ(clone.image_content, "");
+  EXPECT_EQ(clone.scope.image_storage, "");
+  EXPECT_EQ(clone.clone_of, "talos-1.11");
+  EXPECT_THAT(clone.images, testing::IsEmpty());
+}
+
+TEST(WishOf, CountsSpaceWhereTheLockPutTheNodeElseWhereUpWould) {
+  const spec::Spec spec = spec_of("{ disks: { system: 20GiB } }", "[atlas, bear]");
+  EXPECT_EQ(wish_of(spec).space.at(0).host, "atlas");
+  spec::Lock lock;
+  lock.nodes["cp-1"].host = "bear";
+  EXPECT_EQ(wish_of(spec, lock).space.at(0).host, "bear");
+  EXPECT_THAT(wish_of(spec, lock).images.at(0).hosts, ElementsAre("bear"));
+}
+
+TEST(WishOf, KnowsItsMachinesByWhatTheBundleAndTheLockSay) {
+  const spec::Spec spec = spec_of("{ disks: { system: 20GiB } }");
+  EXPECT_FALSE(wish_of(spec).machines.at(0).uuid);
+  spec::Lock lock;
+  lock.nodes["cp-1"].vmid = 117;
+  const auto machine = wish_of(spec, lock, "id-of-the-cluster").machines.at(0);
+  EXPECT_EQ(machine.uuid, engine::derive_uuid("id-of-the-cluster", "cp-1"));
+  EXPECT_EQ(machine.vmid, 117u);
+  EXPECT_TRUE(machine.vmid_is_locked);
+  EXPECT_THAT(machine.macs, ElementsAre(resources::derive_mac(*machine.uuid, 0)));
+  const Uuid adopted = *Uuid::parse("11111111-2222-4333-8444-555555555555");
+  lock.nodes["cp-1"].uuid = adopted;
+  EXPECT_EQ(wish_of(spec, lock, "id-of-the-cluster").machines.at(0).uuid, adopted);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocca::lab {
 
 namespace {
@@ -127,6 +129,8 @@ std::vector<std::string> parse_hosts(const std::string& text) {
   for (const std::string& name : split(text, ',')) {
     if (!is_dns_label(name))
       throw Error(Fault::Usage, fmt::format("'{}' is no name for a host", name));
+    if (std::find(hosts.begin(), hosts.end(), name) != hosts.end())
+      throw Error(Fault::Usage, fmt::format("two hosts are called '{}'", name));
     hosts.push_back(name);
   }
   return hosts;

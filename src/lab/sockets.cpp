@@ -49,7 +49,7 @@ Sockets::Sockets(World& world, Clock& clock, Options options)
   };
   proxy_ = server_.listen(std::move(proxy));
   run([this] {
-    if (options_.speed > 1)
+    if (options_.speed != 1)
       world_.set_outside([this] { return world_start_ + (clock_.tick() - real_start_); });
     world_.network().on_change([this] {
       // Whoever changes the network is in the middle of an event: listeners follow right after it.

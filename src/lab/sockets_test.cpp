@@ -1,12 +1,15 @@
 #include "lab/sockets.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "lab/home.hpp"
 #include "net/curl_transport.hpp"
+#include "net/date.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cstdlib>
 
 namespace rocca::lab {
@@ -104,6 +107,44 @@ TEST_F(SocketsTest, TheProxyRefusesTheRestOfTheWorld) {
       EXPECT_EQ(error.fault(), Fault::Unreachable) << origin;
     }
   }
+}
+
+/// The real clock, which may be set forward.
+class JumpingClock final : public Clock {
+ public:
+  Instant now() const override { return real_.now() + std::chrono::minutes{minutes_}; }
+  Tick tick() const override { return real_.tick() + std::chrono::minutes{minutes_}; }
+  void jump(std::chrono::minutes by) { minutes_ += static_cast<int>(by.count()); }
+
+ private:
+  SystemClock real_;
+  std::atomic<int> minutes_ = 0;
+};
+
+TEST(SocketsInTimeLapse, ShowTheClockOfTheirClients) {
+  JumpingClock clock;
+  Home home{at_present(clock)};
+  Sockets sockets{home.world, clock, fast()};
+  const auto curl = through(sockets.proxy());
+  const auto ask = [&] {
+    net::Request one;
+    one.url = "https://pve.home:8006/api2/json/nodes/pve1/time";
+    one.tls = net::Tls::authority(home.dc.authority.certificate_pem());
+    one.authorization = Secret{"PVEAPIToken=" + home.root_token};
+    return net::fetch(*curl, one);
+  };
+  // Ten minutes here are more than sixteen hours there.
+  clock.jump(std::chrono::minutes{10});
+  const net::Answer answer = ask();
+  ASSERT_EQ(answer.head.status, 200);
+  EXPECT_GE(home.world.now() - clock.now(), std::chrono::hours{16});
+  const auto date = net::parse_http_date(answer.head.headers.find("date").value_or(""));
+  ASSERT_TRUE(date);
+  EXPECT_LT(std::chrono::abs(clock.now() - *date), std::chrono::minutes{2});
+  const auto told = parse_uint(answer.body.substr(answer.body.find("\"time\":") + 7, 10));
+  ASSERT_TRUE(told) << answer.body;
+  EXPECT_LT(std::chrono::abs(clock.now() - Instant{std::chrono::seconds{*told}}),
+            std::chrono::minutes{2});
 }
 
 TEST_F(SocketsTest, AnswersComeInTheLabsTime) {

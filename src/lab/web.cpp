@@ -27,7 +27,8 @@ bool Web::knows_host(std::string_view url) const {
   const auto parts = net::Url::parse(url);
   if (!parts) return false;
   for (const std::string& host : hosts_)
-    if (host == parts->origin()) return true;
+    if (const auto known = net::Url::parse(host); known && known->origin() == parts->origin())
+      return true;
   return false;
 }
 

@@ -127,6 +127,14 @@ Error CurlExchange::failure(CURLcode code) const {
                                                      without_query(url_), way, reason))
                     : Error(Fault::Unreachable,
                             fmt::format("cannot reach {}{}: {}", url_.origin(), way, reason));
+  // "CONNECT tunnel failed, response 403": the proxy's own answer, not the server's.
+  if (const std::string_view text = text_.data();
+      through_proxy_ && text.find("CONNECT tunnel failed") != std::string_view::npos)
+    error.hint(
+        text.ends_with("403") || text.ends_with("407")
+            ? "the proxy does not let us there: NO_PROXY names hosts that are reached without "
+              "it"
+            : "the proxy found nobody there: is it the right host, and the right port?");
   if (code == CURLE_SSL_CONNECT_ERROR && is_not_tls(text_.data()))
     error.hint("perhaps it is a clear-text port: try http:// in place of https://");
   if (!tls_ && stage_ == Stage::Status &&

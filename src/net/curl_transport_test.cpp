@@ -552,6 +552,7 @@ TEST_F(Curl, AProxyThatRefusesTheTunnelSeesNoHeaderOfOurs) {
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::Unreachable) << "the proxy was asked, the server was not";
     EXPECT_THAT(error.message(), AllOf(HasSubstr("through the proxy"), HasSubstr("403")));
+    EXPECT_THAT(error.hint(), HasSubstr("the proxy does not let us there"));
   }
   EXPECT_THAT(head, AllOf(HasSubstr("CONNECT example.invalid:443"), Not(HasSubstr("hidden"))));
 }

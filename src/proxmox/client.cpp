@@ -188,11 +188,13 @@ Client::Reply Client::call(const std::string& method, const std::string& path,
   } catch (const Error&) {
     // Proxmox did answer: what was asked for may have been done.
     if (looks_truncated(answer.body))
-      throw Error(Fault::Lost, fmt::format("{} {}{}: the answer is cut short after {} bytes",
-                                           method, endpoint, path, answer.body.size()))
-          .hint(
-              "something between here and Proxmox cuts answers, and it may have happened; running "
-              "again looks first");
+      throw Error(Fault::Lost,
+                  fmt::format("{} {}/api2/json{}: the answer is cut short after {} bytes", method,
+                              endpoint, path, answer.body.size()))
+          .hint(method == "GET"
+                    ? "something between here and Proxmox cuts answers: a proxy, a broken network"
+                    : "something between here and Proxmox cuts answers, and it may have happened; "
+                      "running again looks first");
     throw not_proxmox(endpoint, answer, "it is no JSON");
   }
   // Refusals of Proxmox have it too, as null.
@@ -316,6 +318,13 @@ std::vector<Bridge> Client::bridges(const std::string& node) {
   return bridges;
 }
 
+std::map<std::string, std::string> Client::vnet_zones() {
+  std::map<std::string, std::string> zones;
+  for (const text::Value& row : rows(require("listing VNets", "GET", "/cluster/sdn/vnets")))
+    zones[read_text_or(row, "vnet")] = read_text_or(row, "zone");
+  return zones;
+}
+
 std::vector<std::string> Client::machine_types(const std::string& node) {
   std::vector<std::string> types;
   for (const text::Value& row :
@@ -430,12 +439,23 @@ std::vector<Volume> Client::volumes(const std::string& node, const std::string& 
   return volumes;
 }
 
+std::optional<UrlMetadata> Client::find_url(const std::string& node, const std::string& url) {
+  const Reply reply = call("GET", fmt::format("/nodes/{}/query-url-metadata", percent_encode(node)),
+                           {{"url", url}});
+  if (const auto* failure = std::get_if<Failure>(&reply)) {
+    // `invalid server response: '404 Not Found'`; no answer at all has 500 there.
+    if (failure->text.find("invalid server response: '4") != std::string::npos) return std::nullopt;
+    throw failure->error(fmt::format("asking {} to look at {}", node, url));
+  }
+  const text::Value& data = std::get<text::Value>(reply);
+  return UrlMetadata{read_text_or(data, "filename"), Bytes{read_number(data, "size").value_or(0)},
+                     read_text_or(data, "mimetype")};
+}
+
 UrlMetadata Client::url_metadata(const std::string& node, const std::string& url) {
-  const text::Value data =
-      require(fmt::format("asking {} to look at {}", node, url), "GET",
-              fmt::format("/nodes/{}/query-url-metadata", percent_encode(node)), {{"url", url}});
-  return {read_text_or(data, "filename"), Bytes{read_number(data, "size").value_or(0)},
-          read_text_or(data, "mimetype")};
+  if (auto found = find_url(node, url)) return std::move(*found);
+  throw Error(Fault::NotFound, fmt::format("{} finds nothing at {}", node, url))
+      .hint("the server answered, and has no such file: check the URL");
 }
 
 Upid Client::start_download(const std::string& node, const Download& download) {

@@ -68,11 +68,15 @@ class Client {
   bool vmid_is_free(Vmid vmid);
   Permissions permissions(const std::string& path);
   std::vector<std::string> pools();
+  /// The SDN zone of every VNet that the token may see, by the VNet's name.
+  std::map<std::string, std::string> vnet_zones();
 
   // Storages and what is on them.
   std::vector<StorageInfo> storages(const std::string& node);
   std::vector<Volume> volumes(const std::string& node, const std::string& storage,
                               const std::string& content = "", std::optional<Vmid> vmid = {});
+  /// What stands at a URL, asked by a host. Nothing: the far side answered, and has no such file.
+  std::optional<UrlMetadata> find_url(const std::string& node, const std::string& url);
   UrlMetadata url_metadata(const std::string& node, const std::string& url);
   Upid start_download(const std::string& node, const Download& download);
   /// Nothing when it was done before Proxmox answered.

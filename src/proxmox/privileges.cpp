@@ -144,6 +144,13 @@ std::vector<Need> needs(Act act, const Scope& scope) {
             .need(fmt::format("/sdn/zones/{}/{}", link.zone, link.bridge), {"SDN.Use", "SDN.Audit"},
                   "see bridge " + link.bridge)
             .hides = true;
+      // Which zone a VNet is in shows only to who may audit it.
+      for (const Scope::Link& link : scope.links)
+        if (link.zone != "localnetwork")
+          collect
+              .need(fmt::format("/sdn/zones/{}/{}", link.zone, link.bridge), {"SDN.Audit"},
+                    "see the zone of " + link.bridge)
+              .hides = true;
       break;
     case Act::DownloadImage:
       if (scope.image_storage.empty()) break;
@@ -265,9 +272,12 @@ std::vector<std::string> pveum_lines(const std::vector<Act>& acts, const Scope& 
   for (const auto& [path, privileges] : by_path)
     by_role[role_of(path, scope)].insert(privileges.begin(), privileges.end());
   std::vector<std::string> lines;
-  for (const auto& [role, privileges] : by_role)
-    lines.push_back(fmt::format("pveum role add {} --privs \"{}\"", role,
-                                join({privileges.begin(), privileges.end()}, " ")));
+  // A role that is there from the last time is not made again, and must get what is new.
+  for (const auto& [role, privileges] : by_role) {
+    const std::string all = join({privileges.begin(), privileges.end()}, " ");
+    lines.push_back(fmt::format(
+        "pveum role modify {0} --privs \"{1}\" || pveum role add {0} --privs \"{1}\"", role, all));
+  }
   std::vector<std::string> principals = {"--users " + token_id.substr(0, token_id.find('!'))};
   if (privilege_separation && token_id.find('!') != std::string::npos)
     principals.push_back(

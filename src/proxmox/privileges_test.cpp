@@ -79,7 +79,7 @@ TEST(Pveum, GrantsToUserAndTokenWithSeparation) {
   const auto lines = pveum_lines(all_acts(), scope(), "rocca@pve!cli", true);
   EXPECT_THAT(
       lines,
-      Contains(StartsWith("pveum role add RoccaVM --privs \"VM.Allocate VM.Audit VM.Clone")));
+      Contains(StartsWith("pveum role modify RoccaVM --privs \"VM.Allocate VM.Audit VM.Clone")));
   EXPECT_THAT(lines, Contains("pveum acl modify /vms --users rocca@pve --roles RoccaVM"));
   EXPECT_THAT(lines, Contains("pveum acl modify /vms --tokens 'rocca@pve!cli' --roles RoccaVM"));
   EXPECT_THAT(lines,

@@ -133,6 +133,7 @@ std::vector<net::Request> every_request() {
   client.options();
   client.vms();
   client.bridges("pve1");
+  client.vnet_zones();
   client.machine_types("pve1");
   client.cpu_models("pve1");
   client.certificates("pve1");

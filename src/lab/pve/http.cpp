@@ -81,7 +81,7 @@ std::string from_latin1(std::string_view bytes) {
 }
 
 net::Headers common_headers(const Datacenter& dc) {
-  const std::string date = http_date(dc.world.now());
+  const std::string date = http_date(dc.world.outside());
   return {{"Cache-Control", "max-age=0"},
           {"Date", date},
           {"Expires", date},

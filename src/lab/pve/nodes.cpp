@@ -80,9 +80,11 @@ Routine<text::Value> status(Call& call) {
 }
 
 Routine<text::Value> time_of_node(Call& call) {
-  co_return object({{"localtime", number(call.world().unix_time())},
-                    {"time", number(call.world().unix_time())},
-                    {"timezone", string("UTC")}});
+  const std::int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(call.world().outside().time_since_epoch())
+          .count();
+  co_return object(
+      {{"localtime", number(now)}, {"time", number(now)}, {"timezone", string("UTC")}});
 }
 
 /// Bridges need SDN.Audit or SDN.Use on localnetwork; without it they are left out in silence.
@@ -129,6 +131,15 @@ Routine<text::Value> network(Call& call) {
     }
     rows.append(std::move(row));
   }
+  // Whatever a NIC can be plugged into: the VNets of SDN zones too, each by its own rights.
+  if (type == "any_bridge" || type == "include_sdn")
+    for (const auto& [id, vnet] : call.dc.vnets) {
+      const auto zone = vnet.find("zone");
+      if (zone == vnet.end() ||
+          !call.may("/sdn/zones/" + zone->second + "/" + id, {"SDN.Audit", "SDN.Use"}, true))
+        continue;
+      rows.append(object({{"iface", string(id)}, {"type", string("vnet")}, {"active", number(1)}}));
+    }
   co_return rows;
 }
 
