@@ -5,15 +5,13 @@
 #include "proto/cosi.pb.h"
 #include "support/reference.hpp"
 #include "talos/client.hpp"
-#include "talos/waits.hpp"
 #include "text/json.hpp"
-#include "text/yaml.hpp"
 
 #include <gmock/gmock.h>
 
 #include <map>
 
-// What real Talos nodes answered, given to our client: decoders, refusals, and the waits.
+// What real Talos nodes answered, given to our client: decoders and refusals.
 
 namespace rocca::talos {
 namespace {
@@ -34,7 +32,16 @@ void for_each_call(const std::function<void(const std::string&, const text::Valu
   for (const std::string& file : test::reference_files("vectors/talos-node", ".json")) {
     const text::Value root = parse(file);
     const text::Value* calls = root.find("calls");
-    if (calls == nullptr) continue;
+    if (calls == nullptr) {
+      // Those with another shape have readers of their own: the role matrix and the sequences here,
+      // the rest in the lab's tests.
+      const bool known = root.find("methods") != nullptr || root.find("sequences") != nullptr ||
+                         root.find("cases") != nullptr || root.find("exchanges") != nullptr ||
+                         root.find("kubeconfig") != nullptr;
+      EXPECT_TRUE(known) << file << " gives no case";
+      continue;
+    }
+    EXPECT_GT(calls->size(), 0u) << file << " gives no case";
     for (const text::Value& call : calls->items())
       // A few streams were too long to keep; only their counts are recorded.
       if (call.find("responses") != nullptr)
@@ -179,102 +186,6 @@ TEST(RecordedNodes, TheRoleMatrixIsReadAsRefusedOrLetThrough) {
             << text_at(method, "id");
         test::count_case();
       }
-  }
-}
-
-const text::Value* find_sequence(const text::Value& root, std::string_view id) {
-  for (const text::Value& sequence : root.find("sequences")->items())
-    if (text_at(sequence, "id") == id) return &sequence;
-  return nullptr;
-}
-
-Stage stage_of(const std::string& word) {
-  for (int i = 0; i <= static_cast<int>(Stage::Upgrading); ++i)
-    if (to_string(static_cast<Stage>(i)) == word) return static_cast<Stage>(i);
-  ADD_FAILURE() << "unknown stage " << word;
-  return Stage::Unknown;
-}
-
-MachineStatus status_of(const std::string& yaml) {
-  const text::Value value = text::parse_yaml(yaml, "recorded");
-  MachineStatus status;
-  status.stage = stage_of(text_at(value, "stage"));
-  status.ready = value.find({"status", "ready"})->as_bool().value_or(false);
-  for (const text::Value& unmet : value.find({"status", "unmetConditions"})->items())
-    status.unmet.push_back({text_at(unmet, "name"), text_at(unmet, "reason")});
-  return status;
-}
-
-/// Walks a recorded MachineStatus through the waits and tells at which event each was over.
-TEST(RecordedNodes, TheWaitsWalkEverySequenceToItsRightEnd) {
-  for (const std::string& file : test::reference_files("vectors/talos-node", "sequences.json")) {
-    const text::Value root = parse(file);
-    for (const text::Value& sequence : root.find("sequences")->items()) {
-      const std::string id = text_at(sequence, "id");
-      if (id.find("machinestatus") == std::string::npos) continue;
-      SCOPED_TRACE(id);
-      bool last_ready_and_running = false, running_seen = false;
-      for (const text::Value& event : sequence.find("events")->items()) {
-        if (text_at(event, "type") == "DESTROYED") continue;
-        const Sight sight{Door::Ours, status_of(text_at(event, "yaml")), {}, ""};
-        const bool running = sight.status->stage == Stage::Running;
-        EXPECT_EQ(until_running(sight).done, running);
-        EXPECT_EQ(until_ready(sight).done, running && sight.status->ready);
-        // Running is not etcd: no recorded status alone may end that wait.
-        EXPECT_FALSE(until_etcd(sight).done);
-        if (!until_ready(sight).done) {
-          EXPECT_FALSE(until_ready(sight).waiting_for.empty());
-        }
-        for (const UnmetCondition& unmet : sight.status->unmet) {
-          if (running && sight.status->ready) continue;
-          EXPECT_NE(until_ready(sight).waiting_for.find(unmet.reason), std::string::npos)
-              << "the wait must say " << unmet.reason;
-        }
-        running_seen = running_seen || running;
-        last_ready_and_running = running && sight.status->ready;
-        test::count_case();
-      }
-      EXPECT_TRUE(running_seen);
-      // Only the run with real Kubernetes parts ends ready; the one that reboots says ready while
-      // it goes down.
-      EXPECT_EQ(last_ready_and_running, id == "k8s-machinestatus");
-    }
-  }
-}
-
-/// What a probe around an apply saw, as a sight: closed doors between maintenance and our own.
-TEST(RecordedNodes, TheDoorIsToldApartAroundAnApply) {
-  for (const std::string& file : test::reference_files("vectors/talos-node", "sequences.json")) {
-    const text::Value root = parse(file);
-    for (const char* id : {"apply-transition-controlplane", "v13-apply-transition"}) {
-      const text::Value* sequence = find_sequence(root, id);
-      ASSERT_NE(sequence, nullptr);
-      bool secure = false;
-      for (const text::Value& event : sequence->find("events")->items()) {
-        const bool with_certificate = text_at(event, "identity") == "admin";
-        const std::string refused = text_at(event, "tls_error") + text_at(event, "end");
-        const std::string grpc = text_at(event, "grpc");
-        const bool maintenance =
-            text_at(event, "server_cert").find("maintenance") != std::string::npos;
-        Sight sight;
-        if (!text_at(event, "tls_error").empty()) {
-          EXPECT_EQ(classify(net::GrpcCode::Unavailable, refused).reason, Reason::NotUp);
-          sight.door = Door::Closed;
-        } else if (grpc.empty()) {
-          EXPECT_EQ(classify(net::GrpcCode::Unavailable, refused).reason, Reason::NotInMaintenance);
-          continue;
-        } else {
-          sight.door = maintenance ? Door::Maintenance : Door::Ours;
-        }
-        if (!with_certificate) continue;
-        const Progress progress = until_secure(sight);
-        EXPECT_EQ(progress.done, sight.door == Door::Ours);
-        EXPECT_FALSE(secure && !progress.done) << "once secure it stays so";
-        secure = progress.done;
-        test::count_case();
-      }
-      EXPECT_TRUE(secure);
-    }
   }
 }
 
