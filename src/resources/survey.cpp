@@ -261,6 +261,17 @@ Duration Survey::first_ask(const proxmox::Upid& upid, Duration least) {
   return next - now;
 }
 
+void Survey::opened(const std::string& thing, const std::string& door) {
+  const std::lock_guard lock{mutex_};
+  doors_[thing] = door;
+}
+
+std::string Survey::door_of(const std::string& thing) {
+  const std::lock_guard lock{mutex_};
+  const auto found = doors_.find(thing);
+  return found == doors_.end() ? "" : found->second;
+}
+
 void Survey::wait_anew(const std::string& name) {
   const std::lock_guard lock{mutex_};
   waits_.erase(name);

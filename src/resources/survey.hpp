@@ -98,6 +98,10 @@ class Survey {
   /// The same for a task that has just begun and takes at least so long.
   Duration first_ask(const proxmox::Upid& upid, Duration least);
 
+  /// Which of several doors to one thing opened last: whoever knocks next begins there.
+  void opened(const std::string& thing, const std::string& door);
+  std::string door_of(const std::string& thing);
+
   /// How long this run has been waiting for something: since it first asked by this name.
   Duration waiting_since(const std::string& name);
   void wait_anew(const std::string& name);
@@ -126,6 +130,7 @@ class Survey {
   std::map<std::string, TaskList> tasks_;                        // by host
   std::map<std::string, Tick> begun_;  // tasks, by UPID: first asked after
   std::map<std::string, Tick> waits_;
+  std::map<std::string, std::string> doors_;
   std::set<proxmox::Vmid> marked_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };

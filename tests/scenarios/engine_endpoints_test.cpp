@@ -12,10 +12,11 @@ const std::string dead = "https://10.0.250.250:8006";
 /// Counts knocks at the dead door, each of which would take its time.
 class DeadDoor final : public net::Transport {
  public:
-  explicit DeadDoor(net::Transport& inner) : inner_(inner) {}
+  explicit DeadDoor(net::Transport& inner, std::string door = dead)
+      : inner_(inner), door_(std::move(door)) {}
   net::Response exchange(const net::Request& request, net::BodySink& sink,
                          std::stop_token stop) override {
-    if (request.url.starts_with(dead)) {
+    if (request.url.starts_with(door_)) {
       ++knocks;
       throw Error(Fault::Unreachable, "connection timed out");
     }
@@ -25,6 +26,7 @@ class DeadDoor final : public net::Transport {
 
  private:
   net::Transport& inner_;
+  std::string door_;
 };
 
 TEST(EngineEndpoints, ADeadFirstOneIsKnockedAtOnceInARun) {
@@ -42,6 +44,22 @@ TEST(EngineEndpoints, ADeadFirstOneIsKnockedAtOnceInARun) {
   door.knocks = 0;
   EXPECT_TRUE(rig.down().ok());
   EXPECT_EQ(door.knocks, 1u);
+}
+
+TEST(EngineEndpoints, ADeadSharedAddressIsKnockedAtOnceForNodes) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 3)));
+  ASSERT_TRUE(rig.up().ok());
+  // Two workers go: Kubernetes is told of each of them several times, at the control plane itself.
+  DeadDoor door{rig.counting, "https://10.0.1.10:6443/api/v1/nodes"};
+  rig.transport = &door;
+  rig.write_spec(static_spec(pools(1, 1)));
+  resources::RunOptions options = allow_data_loss();
+  options.parallelism = 1;
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(door.knocks, 1u);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
 }
 
 }  // namespace
