@@ -52,19 +52,6 @@ s3::Access s3_access(const spec::S3Place& place, const Surroundings& around) {
   return access;
 }
 
-kube::Access kubernetes_access(const Surroundings& around) {
-  if (const auto path = around.variable("KUBECONFIG"); path && !path->empty()) {
-    // A list is what kubectl merges; for a state one file must say where it is.
-    return kube::load_kubeconfig(around.files, split(*path, ':').front());
-  }
-  if (auto pod = kube::in_cluster(around.files, around.variable)) return std::move(*pod);
-  if (const auto home = around.variable("HOME");
-      home && around.files.status(*home + "/.kube/config"))
-    return kube::load_kubeconfig(around.files, *home + "/.kube/config");
-  throw Error(Fault::Usage, "the state lives in Kubernetes, but no kubeconfig says where that is")
-      .hint("set KUBECONFIG to the cluster that keeps the state; it is not the one being made");
-}
-
 state::HttpAccess http_access(const spec::HttpState& place, const Surroundings& around) {
   state::HttpAccess access;
   access.address = *place.address;
@@ -80,6 +67,22 @@ state::HttpAccess http_access(const spec::HttpState& place, const Surroundings& 
 
 }  // namespace
 
+kube::Access kubernetes_access(
+    Files& files, const std::function<std::optional<std::string>(const std::string&)>& variable) {
+  if (const auto path = variable("KUBECONFIG"); path && !path->empty()) {
+    // A list is what kubectl merges; for a state one file must say where it is.
+    return kube::load_kubeconfig(files, split(*path, ':').front());
+  }
+  if (auto pod = kube::in_cluster(files, variable)) return std::move(*pod);
+  if (const auto home = variable("HOME"); home && files.status(*home + "/.kube/config"))
+    return kube::load_kubeconfig(files, *home + "/.kube/config");
+  throw Error(Fault::Usage, "no kubeconfig says where rocca's own Kubernetes is")
+      .hint(
+          "set KUBECONFIG to the cluster that keeps the state, or what is published; it is not the "
+          "one "
+          "being made");
+}
+
 std::unique_ptr<state::Store> make_store(const spec::Spec& spec, const std::string& folder,
                                          const Surroundings& around) {
   state::Sealing sealing = sealing_of(spec.state, around);
@@ -87,8 +90,9 @@ std::unique_ptr<state::Store> make_store(const spec::Spec& spec, const std::stri
     return s3_store(around.transport, around.clock, s3_access(*place, around), *place->key,
                     std::move(sealing));
   if (const auto* place = std::get_if<spec::KubernetesState>(&spec.state.place))
-    return kubernetes_store(around.transport, around.files, around.clock, kubernetes_access(around),
-                            *place->space, *spec.name, std::move(sealing));
+    return kubernetes_store(around.transport, around.files, around.clock,
+                            kubernetes_access(around.files, around.variable), *place->space,
+                            *spec.name, std::move(sealing));
   if (const auto* place = std::get_if<spec::HttpState>(&spec.state.place))
     return state::http_store(around.transport, around.clock, http_access(*place, around),
                              std::move(sealing));

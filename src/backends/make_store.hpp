@@ -4,6 +4,7 @@
 #include "base/entropy.hpp"
 #include "base/files.hpp"
 #include "base/secret.hpp"
+#include "kube/kubeconfig.hpp"
 #include "net/transport.hpp"
 #include "secrets/age.hpp"
 #include "spec/spec.hpp"
@@ -36,5 +37,10 @@ struct Surroundings {
 /// S3 keys that the spec does not name are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 std::unique_ptr<state::Store> make_store(const spec::Spec& spec, const std::string& folder,
                                          const Surroundings& around);
+
+/// Where rocca's own Kubernetes is: $KUBECONFIG, the Pod we run in, or ~/.kube/config. Error(Usage)
+/// when nothing says so.
+kube::Access kubernetes_access(
+    Files& files, const std::function<std::optional<std::string>(const std::string&)>& variable);
 
 }  // namespace rocca::backends

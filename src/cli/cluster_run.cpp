@@ -8,6 +8,7 @@
 #include "cli/live_screen.hpp"
 #include "cli/proxmox_access.hpp"
 #include "report/progress.hpp"
+#include "resources/outside.hpp"
 #include "sources/resolver.hpp"
 #include "spec/lock.hpp"
 
@@ -15,8 +16,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <mutex>
 #include <ostream>
-#include <set>
 
 namespace rocca::cli {
 
@@ -24,27 +25,6 @@ namespace {
 
 std::string absolute(const std::string& folder, const std::string& path) {
   return path.starts_with('/') ? path : folder + "/" + path;
-}
-
-/// Manifests that are files are carried inside the configuration, each under a name of its own: two
-/// of one name would be refused by the node.
-talos::ConfigInput::Pairs manifest_files(Context& context, const spec::Spec& spec) {
-  talos::ConfigInput::Pairs out;
-  std::set<std::string> paths, names;
-  for (const spec::Texts* list : {&spec.kubernetes.cni.manifests, &spec.addons.manifests}) {
-    for (const auto& manifest : *list) {
-      if (manifest->find("://") != std::string::npos) continue;
-      const std::string path = absolute(spec.folder, *manifest);
-      if (!paths.insert(path).second) continue;
-      const std::string file = manifest->substr(manifest->rfind('/') + 1);
-      const std::string stem = file.substr(0, file.rfind('.'));
-      std::string name = stem;
-      for (unsigned number = 2; !names.insert(name).second; ++number)
-        name = fmt::format("{}-{}", stem, number);
-      out.emplace_back(std::move(name), context.files.get(path));
-    }
-  }
-  return out;
 }
 
 /// `anna@laptop, process 4711`: who holds a lock, for whoever finds it held.
@@ -78,10 +58,6 @@ talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secre
     sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
     around.tailscale_key = resolver.get_line(*spec.tailscale->auth_key, "tailscale.authKey");
   }
-  if (const auto lock = spec::find_lock(context.files, spec.folder))
-    for (const auto& [name, addon] : lock->addons)
-      if (!addon.url.empty()) around.addon_urls[name] = addon.url;
-  around.manifest_files = manifest_files(context, spec);
   return around;
 }
 
@@ -136,6 +112,7 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
     options_.locked = invocation.is_set("locked");
     options_.force_lock = invocation.is_set("take-over");
   }
+  options_.outside = outside();
   runner_ = engine::pool_runner(options_.parallelism + 1, context.clock);
   cluster_ = open();
   begin();
@@ -154,6 +131,30 @@ resources::Cluster ClusterRun::open() {
   store_ = open_store();
   return resources::make_cluster(spec_, std::move(lock), std::move(around), std::move(proxmox),
                                  context_.files, context_.clock, context_.entropy);
+}
+
+std::shared_ptr<resources::Outside> ClusterRun::outside() {
+  // Looked up in steps, which run side by side; a place is opened once for all of them.
+  struct Shared {
+    std::mutex mutex;
+    sources::Resolver resolver;
+  };
+  const std::shared_ptr<Shared> shared{
+      new Shared{{}, sources::Resolver{spec_, secret_doors(context_, *transport_, stop_), stop_}}};
+  auto made = std::make_shared<resources::Outside>();
+  made->secret = [shared](const spec::SecretRef& reference, const std::string& who) {
+    const std::lock_guard lock{shared->mutex};
+    return shared->resolver.get(reference, who);
+  };
+  made->search = [shared](const spec::SecretRef& reference) {
+    const std::lock_guard lock{shared->mutex};
+    return shared->resolver.find(reference);
+  };
+  made->management = [this] {
+    return backends::kubernetes_access(
+        context_.files, [this](const std::string& name) { return context_.variable(name); });
+  };
+  return made;
 }
 
 std::unique_ptr<state::Store> ClusterRun::open_store() {

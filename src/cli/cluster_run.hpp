@@ -20,8 +20,7 @@ namespace rocca::cli {
 struct Context;
 class Invocation;
 
-/// What a machine config is made of beside the spec: the bundle, the Tailscale key, manifests that
-/// are files, what the lock says of add-ons.
+/// What a machine config is made of beside the spec: the bundle, the Tailscale key.
 talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
                                  net::Transport& transport, std::stop_token stop = {});
 
@@ -52,6 +51,7 @@ class ClusterRun {
 
  private:
   resources::Cluster open();
+  std::shared_ptr<resources::Outside> outside();
   std::unique_ptr<state::Store> open_store();
   void begin();
 

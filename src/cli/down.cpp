@@ -36,8 +36,15 @@ int run_down(Context& context, const Invocation& invocation) {
                            "on:",
                            cluster.name()),
                cluster.name(), invocation.find("confirm"));
-  return show_run(context, invocation, plan, cluster.name(),
-                  [&](const engine::EventSink& events) { return cluster.run().down(events); });
+  const int code =
+      show_run(context, invocation, plan, cluster.name(),
+               [&](const engine::EventSink& events) { return cluster.run().down(events); });
+  if (*cluster.spec().addons.proxmox_csi.on && code == 0)
+    if (const auto volumes = cluster.run().loose_volumes(); !volumes.empty()) {
+      context.err << "note: volumes of Proxmox CSI belong to no VM, and stay:\n";
+      for (const std::string& volume : volumes) context.err << "  " << volume << "\n";
+    }
+  return code;
 }
 
 }  // namespace rocca::cli

@@ -4,14 +4,18 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "locking/resolve.hpp"
+#include "resources/addon_source.hpp"
 #include "resources/choose.hpp"
 #include "resources/diagnosis.hpp"
 #include "resources/etcd_loss.hpp"
+#include "resources/handover.hpp"
+#include "resources/kubernetes_things.hpp"
 #include "resources/run_impl.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rocca::resources {
 
@@ -157,6 +161,13 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   auto look = std::make_unique<Look>(doors.clock);
   load(*look);
   pin(*look);
+  if (options.outside) {
+    require_other_repository(cluster.spec, doors.files);
+    with_world(*look, [&](World& world) {
+      fetch_addons(cluster.spec, cluster.lock, *options.outside, world.transport, world.files,
+                   world.stop);
+    });
+  }
   std::vector<Marked> marked;
   Ground ground{look->prior, {}};
   if (cluster.proxmox)
@@ -180,6 +191,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
     });
   if (options.locked) spec::require_unchanged(written, cluster.lock);
   look->desired = expand(cluster, ground, marked);
+  if (options.outside) add_kubernetes_things(cluster, options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
   RunWorlds worlds{cluster, look->survey, look->known, doors};
   engine::recall(look->prior, worlds);
@@ -206,6 +218,7 @@ std::unique_ptr<Look> Run::Impl::look_down() {
   const Ground ground{look->prior, {}};
   look->desired =
       expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
+  if (options.outside) add_withdrawals(options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
   RunWorlds worlds{cluster, look->survey, look->known, doors};
   engine::recall(look->prior, worlds);
@@ -404,6 +417,29 @@ engine::Report Run::down(const engine::EventSink& events) {
   }
   if (left.empty()) impl.call("state", [&] { impl.doors.store.clear(); });
   return report;
+}
+
+std::vector<std::string> Run::loose_volumes() {
+  Impl& impl = *impl_;
+  std::vector<std::string> all;
+  if (!impl.cluster.proxmox) return all;
+  Look look{impl.doors.clock};
+  impl.with_world(look, [&](World& world) {
+    std::set<std::string> seen;
+    for (const auto& host : impl.cluster.spec.proxmox->hosts)
+      for (const proxmox::StorageInfo& storage : world.proxmox().storages(*host)) try {
+          for (const proxmox::Volume& volume :
+               world.proxmox().volumes(*host, storage.name, "images"))
+            // The plugin gives all of its volumes to a VM that is not there.
+            if (volume.id.find("vm-9999-pvc-") != std::string::npos &&
+                seen.insert(storage.shared ? volume.id : *host + " " + volume.id).second)
+              all.push_back(fmt::format("{} on {}", volume.id, *host));
+        } catch (const Error& error) {
+          // A storage that is off or may not be listed tells nothing.
+          if (error.fault() == Fault::Interrupted) throw;
+        }
+  });
+  return all;
 }
 
 const state::State& Run::prior() {

@@ -23,6 +23,8 @@ struct Doors {
   state::Store& store;
 };
 
+struct Outside;
+
 struct RunOptions {
   unsigned parallelism = 64;
   engine::EffectPolicy policy;
@@ -31,8 +33,10 @@ struct RunOptions {
   bool force_lock = false;           // take over a live state lock
   bool purge_images = false;         // down: images too
   bool reset_existing = false;       // down: machines that were there before as well
-  std::string who;                   // user@machine, for the lock
-  std::string doing;                 // the verb, for the lock
+  /// Secrets and manifests for what lives in Kubernetes; nothing: a cluster that answers is enough.
+  std::shared_ptr<Outside> outside{};
+  std::string who;    // user@machine, for the lock
+  std::string doing;  // the verb, for the lock
 };
 
 /// One node as it is.
@@ -105,6 +109,9 @@ class Run {
   /// Needs Proxmox only. Afterwards proves that nothing with our mark is left, else the report has
   /// a failed step that names it.
   engine::Report down(const engine::EventSink& events);
+
+  /// Volumes that Proxmox CSI made: they belong to no VM, and `down` leaves them.
+  std::vector<std::string> loose_volumes();
 
   ClusterStatus status();
   std::vector<Drift> drift();

@@ -237,6 +237,7 @@ class Builder {
     if (!more) return out;
     out.on = {true, more->where()};
     out.version = more->find_version("version");
+    more->find_text("from");  // checked here; who installs it asks the resolved tree for it
     if (token) out.token = more->find_secret("token");
     if (storage) out.storage = more->find_text("storage");
     return out;
@@ -380,6 +381,7 @@ class Builder {
                {},
                flux->find_secret("decryption"),
                flux->find_version("version")};
+      flux->find_text("from");  // as for add-ons
       if (const auto auth = flux->find_section("auth"))
         one.auth = GitAuth{flux->find_secret("auth"), auth->find_text("external")};
       out.flux = std::move(one);

@@ -208,7 +208,8 @@ void validate_addons(const Look& look) {
   }
   const auto files = [&](const Texts& list) {
     for (const auto& item : list) {
-      if (is_url(*item) || look.files == nullptr) continue;
+      // More than one line: the objects themselves stand there.
+      if (is_url(*item) || item->find('\n') != std::string::npos || look.files == nullptr) continue;
       const std::string path = path_below(spec.folder, *item);
       if (!look.files->status(path))
         look.findings.add("file-not-found", item.where, fmt::format("there is no file {}", path));
@@ -216,6 +217,17 @@ void validate_addons(const Look& look) {
   };
   files(addons.manifests);
   files(spec.kubernetes.cni.manifests);
+  Texts given;
+  const auto from = [&](std::initializer_list<std::string_view> path) {
+    TreePtr tree = spec.resolved;
+    for (const std::string_view key : path)
+      tree = tree && tree->is_map() ? tree->find(key) : nullptr;
+    if (tree && tree->is_scalar()) given.push_back({tree->text, tree->where});
+  };
+  for (const char* name : {"metricsServer", "certApprover", "proxmoxCcm", "proxmoxCsi"})
+    from({"spec", "addons", name, "from"});
+  from({"spec", "handover", "flux", "from"});
+  files(given);
   if (spec.talos.schematic && !is_sha256_hex(**spec.talos.schematic) && look.files != nullptr) {
     const std::string path = path_below(spec.folder, **spec.talos.schematic);
     if (!look.files->status(path))

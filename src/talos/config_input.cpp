@@ -16,10 +16,6 @@ constexpr const char* first_link = "eth0";
 constexpr const char* tailscale_v4 = "100.64.0.0/10";
 constexpr const char* tailscale_v6 = "fd7a:115c:a1e0::/48";
 
-bool is_url(const std::string& text) {
-  return text.starts_with("https://") || text.starts_with("http://");
-}
-
 std::string host_text(const IpAddress& address) {
   return address.is_v4() ? to_string(address) : "[" + to_string(address) + "]";
 }
@@ -161,16 +157,11 @@ void set_cni(ConfigInput& input, const spec::Spec& spec) {
       input.forward_dns_to_host = !is_true(values.find({"bpf", "masquerade"}));
       break;
     }
-    case spec::Cni::Kind::Manifests: {
-      const bool urls = std::all_of(cni.manifests.begin(), cni.manifests.end(),
-                                    [](const auto& manifest) { return is_url(*manifest); });
-      input.cni = urls ? "custom" : "none";
-      for (const auto& manifest : cni.manifests) {
-        if (!is_url(*manifest)) continue;
-        (urls ? input.cni_urls : input.manifests).push_back(*manifest);
-      }
+    case spec::Cni::Kind::Manifests:
+      // They are applied from outside, pinned by digest: Talos would put back what it finds at
+      // every boot, over what Flux has changed.
+      input.cni = "none";
       break;
-    }
   }
 }
 
@@ -192,8 +183,6 @@ void set_kubernetes(ConfigInput& input, const spec::Spec& spec, const Surroundin
     const auto url = around.addon_urls.find(name);
     if (on && url != around.addon_urls.end()) input.manifests.push_back(url->second);
   }
-  for (const auto& manifest : addons.manifests)
-    if (is_url(*manifest)) input.manifests.push_back(*manifest);
   input.inline_manifests = around.manifest_files;
 }
 

@@ -192,6 +192,25 @@ void TalosNode::publish_network() {
                  fmt::format("address: {}\nlinkName: {}\nfamily: inet4\nscope: global\n",
                              to_string(cidr), shared.link));
     }
+  // Its tailnet gives it one more, out of the range that carriers share among their customers.
+  if (service_running("ext-tailscale") && !network_.addresses.empty()) {
+    const auto address = IpAddress::parse(fmt::format("100.64.{}", [&] {
+      const std::string own = to_string(network_.addresses.front().cidr.address());
+      const auto parts = split(own, '.');
+      return parts.size() == 4 ? parts[2] + "." + parts[3] : std::string("0.1");
+    }()));
+    if (address) {
+      const Cidr cidr(*address, 32);
+      spec::network::AddressStatusSpec status;
+      fill(cidr, *status.mutable_address());
+      status.set_link_name("tailscale0");
+      status.set_family(spec::enums::FAMILY_INET4);
+      store_.set(space, "AddressStatuses.net.talos.dev", "tailscale0/" + to_string(cidr),
+                 "network.AddressStatusController", status.SerializeAsString(),
+                 fmt::format("address: {}\nlinkName: tailscale0\nfamily: inet4\nscope: global\n",
+                             to_string(cidr)));
+    }
+  }
   const std::string yaml = yaml_list("addresses", all) + "sortAlgorithm: v1\n";
   for (const char* id : {"default", "current", "routed", "accumulative", "current-no-k8s"}) {
     if (std::string_view(id) == "default" && !addresses.addresses().empty()) {

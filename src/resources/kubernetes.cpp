@@ -1,0 +1,57 @@
+#include "resources/kubernetes.hpp"
+
+#include "base/error.hpp"
+#include "resources/quorum.hpp"
+#include "talos/config_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace rocca::resources {
+
+std::vector<std::string> kubernetes_servers(World& world) {
+  std::vector<std::string> all;
+  const auto planes = world.cluster.spec.control_planes();
+  try {
+    all.push_back(talos::endpoint_of(
+        world.cluster.spec, planes.empty() ? "" : address_of(world, planes.front()->name)));
+  } catch (const Error&) {
+    // Only the live world knows it, and it is not there.
+  }
+  // kube-vip's address may lie in a network that only the nodes are in: it is asked last.
+  const auto& endpoint = world.cluster.spec.kubernetes.endpoint;
+  const bool last = endpoint && endpoint->vip && endpoint->vip->by_kube_vip;
+  for (const spec::Node* node : planes) {
+    const std::string address = address_of(world, node->name);
+    if (address.empty()) continue;
+    std::string server = fmt::format(
+        "https://{}:6443", address.find(':') == std::string::npos ? address : "[" + address + "]");
+    if (std::find(all.begin(), all.end(), server) == all.end()) all.push_back(std::move(server));
+  }
+  if (last && all.size() > 1) std::rotate(all.begin(), all.begin() + 1, all.end());
+  return all;
+}
+
+void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body) {
+  std::exception_ptr last = std::make_exception_ptr(
+      Error(Fault::Unreachable, "nobody knows where the cluster's Kubernetes is"));
+  for (const std::string& server : kubernetes_servers(world)) {
+    kube::Access access;
+    access.server = server;
+    access.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
+    access.tls.identity = world.cluster.kubernetes_identity;
+    kube::Client client{world.transport, world.files, std::move(access), "rocca", world.stop};
+    try {
+      body(client);
+      return;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Unreachable) throw;
+      last = std::current_exception();
+    }
+  }
+  std::rethrow_exception(last);
+}
+
+}  // namespace rocca::resources

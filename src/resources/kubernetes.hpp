@@ -1,0 +1,20 @@
+#pragma once
+
+#include "kube/client.hpp"
+#include "resources/world.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace rocca::resources {
+
+/// Where the cluster's Kubernetes may answer: its endpoint, then each control plane.
+std::vector<std::string> kubernetes_servers(World& world);
+
+/// Runs `body` at the first server that answers, as the cluster's admin. What `body` does may be
+/// begun anew at the next server when one falls silent. None answers: throws what the last one
+/// said.
+void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body);
+
+}  // namespace rocca::resources

@@ -1,0 +1,260 @@
+#include "resources/set_kind.hpp"
+
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "kube/lease.hpp"
+#include "resources/kubernetes.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* blocked = "blocked ";
+constexpr const char* ready = "ready";
+constexpr const char* answers = "Kubernetes API";
+
+class SetKind final : public Thing {
+ public:
+  explicit SetKind(SetWish wish) : Thing(wish.about), wish_(std::move(wish)) {}
+
+  std::optional<Live> read(World& world) const override {
+    // Before there is a cluster there is nobody to ask.
+    for (const std::string& needed : needs())
+      if (engine::kind_of(needed) == "bootstrap" && !world.known(needed)) return std::nullopt;
+    const auto facts = world.known(address());
+    const auto before = parse_names(fact(facts, "objects"));
+    Live live{wish_.name,
+              {},
+              {{"set", wish_.name},
+               {"objects", fact(facts, "objects")},
+               {"handed", fact(facts, "handed")}}};
+    try {
+      SetSight sight;
+      with_set(world, facts,
+               [&](kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
+                 sight = look(client, discovery, set, before);
+               });
+      // A set of nothing but waits is always there.
+      if (sight.there.empty() && sight.kept.empty() && !sight.differ.empty()) return std::nullopt;
+      describe(sight, live);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Unreachable && error.fault() != Fault::Busy &&
+          error.fault() != Fault::Lost)
+        throw;
+      live.fields[answers] = error.message();
+    }
+    return live;
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return create("nothing of it is there yet");
+    Change change;
+    for (const auto& [field, value] : live->fields) {
+      if (field == "objects" || field == ready) continue;
+      const std::size_t bar = value.find(" → ");
+      if (bar == std::string::npos)
+        change.fields.push_back({field, value, "as it is declared", Effect::Live});
+      else
+        change.fields.push_back({field, value.substr(0, bar),
+                                 value.substr(bar + std::string_view(" → ").size()), Effect::Live});
+    }
+    if (change.fields.empty()) {
+      const auto waiting = live->fields.find(ready);
+      if (waiting == live->fields.end() || waiting->second == "yes") return change;
+      change.action = Action::Update;
+      change.effect = Effect::Live;
+      change.reason = "waits for " + waiting->second;
+      return change;
+    }
+    conclude(change);
+    return change;
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    const auto before = parse_names(live ? fact(live->facts, "objects") : "");
+    Receipt receipt{ready, "wait"};
+    with_set(world, live ? std::optional{live->facts} : std::nullopt,
+             [&](kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
+               const SetSight sight = look(client, discovery, set, before);
+               if (!sight.applied()) {
+                 receipt.act = "apply";
+                 if (const auto late = carry_out(client, discovery, set, sight)) {
+                   receipt.token = blocked + kube::to_key(*late);
+                   return;
+                 }
+               }
+               for (const kube::Name& name : wish_.poke) poke(world, client, discovery, name);
+             });
+    return receipt;
+  }
+
+  Progress probe(World& world, const Receipt& receipt) const override {
+    kube::Verdict verdict;
+    with_set(world, world.known(address()),
+             [&](kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
+               if (receipt.token.starts_with(blocked)) {
+                 const auto name =
+                     kube::parse_key(receipt.token.substr(std::string_view(blocked).size()));
+                 verdict = name ? until_applicable(client, discovery, set, *name)
+                                : kube::Verdict::ready();
+               } else {
+                 verdict = until_ready(client, discovery, set);
+               }
+             });
+    if (verdict.hopeless) throw Error(Fault::Rejected, verdict.waiting_for);
+    if (verdict.done) return Ready{};
+    return NotYet{verdict.waiting_for, 2s};
+  }
+
+  Receipt destroy(World&, const Live&) const override { return {}; }
+  std::vector<Lane> lanes(const Change*) const override {
+    return {{"kubernetes", 8, Lane::Hold::Call}};
+  }
+  Duration patience(const Change&) const override { return wish_.patience; }
+
+ protected:
+  Fields wishes() const override {
+    Fields all = wish_.more_wishes;
+    for (const kube::Manifest& manifest : wish_.objects)
+      all[kube::to_key(manifest.name)] = digest(text::emit_json(manifest.object));
+    return all;
+  }
+
+ private:
+  /// Flux looks again at once, instead of minutes later.
+  static void poke(World& world, kube::Client& client, kube::Discovery& discovery,
+                   const kube::Name& name) {
+    const auto path = discovery.find_path(name);
+    const auto live = path ? client.find(*path) : std::nullopt;
+    if (!live || kube::flux_ready(*live).done || kube::find_condition(*live, "Ready") == nullptr)
+      return;
+    text::Value change = text::Value::map();
+    change.set("metadata", text::Value::map())
+        .set("annotations", text::Value::map())
+        .set("reconcile.fluxcd.io/requestedAt",
+             text::Value::string(kube::micro_time(world.clock.now())));
+    client.patch(*path, kube::Patch::Merge, change);
+  }
+
+  ObjectSet objects(const std::optional<Fields>& facts) const {
+    std::vector<kube::Manifest> all = wish_.objects;
+    if (wish_.secret_objects)
+      for (kube::Manifest& manifest : wish_.secret_objects()) all.push_back(std::move(manifest));
+    ObjectSet set = make_set(wish_.name, std::move(all));
+    set.waits = wish_.waits;
+    set.handed = parse_names(fact(facts, "handed"));
+    return set;
+  }
+
+  template <class Body>
+  void with_set(World& world, const std::optional<Fields>& facts, Body body) const {
+    const ObjectSet set = objects(facts);
+    at_kubernetes(world, [&](kube::Client& client) {
+      kube::Discovery discovery{client};
+      body(client, discovery, set);
+    });
+  }
+
+  static void describe(const SetSight& sight, Live& live) {
+    for (const SetDifference& one : sight.differ)
+      live.fields[one.name.text()] = one.how == "absent" ? "absent → made" : one.how;
+    for (const kube::Name& name : sight.release)
+      live.fields[name.text()] = "Flux keeps it, and so do we → Flux keeps it";
+    for (const kube::Name& name : sight.superfluous)
+      live.fields[name.text()] = "no longer declared → removed";
+    if (sight.applied()) live.fields[ready] = sight.waiting_for.empty() ? "yes" : sight.waiting_for;
+    live.facts["objects"] = to_text(sight.there);
+    live.facts["handed"] = to_text(sight.kept);
+  }
+
+  SetWish wish_;
+};
+
+/// What is left of a set.
+class LeftoverSet final : public Thing {
+ public:
+  LeftoverSet(About about, std::string set, std::vector<kube::Name> names)
+      : Thing(std::move(about)), set_(std::move(set)), names_(std::move(names)) {}
+
+  std::optional<Live> read(World& world) const override {
+    std::vector<std::string> there;
+    try {
+      at_kubernetes(world, [&](kube::Client& client) {
+        there.clear();
+        kube::Discovery discovery{client};
+        const SetSight sight = look(client, discovery, ObjectSet{set_}, names_);
+        for (const kube::Name& name : sight.superfluous) there.push_back(name.text());
+      });
+    } catch (const Error& error) {
+      // Nobody answers: what goes away goes away all the same.
+      if (error.fault() != Fault::Unreachable) throw;
+    }
+    if (there.empty()) return std::nullopt;
+    return Live{
+        set_, {{"objects", join(there, ", ")}}, {{"set", set_}, {"objects", to_text(names_)}}};
+  }
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return {};
+    Change change;
+    change.action = Action::Destroy;
+    change.effect = Effect::Service;
+    change.reason = "the spec no longer asks for it";
+    return change;
+  }
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    return live ? destroy(world, *live) : Receipt{};
+  }
+  Receipt destroy(World& world, const Live&) const override {
+    at_kubernetes(world, [&](kube::Client& client) {
+      kube::Discovery discovery{client};
+      remove_objects(client, discovery, set_, names_);
+    });
+    return {"gone", "remove"};
+  }
+  Progress probe(World& world, const Receipt&) const override {
+    std::string going;
+    at_kubernetes(world, [&](kube::Client& client) {
+      kube::Discovery discovery{client};
+      going = remove_objects(client, discovery, set_, names_);
+    });
+    if (going.empty()) return Ready{};
+    return NotYet{going, 2s};
+  }
+  std::vector<Lane> lanes(const Change*) const override {
+    return {{"kubernetes", 8, Lane::Hold::Call}};
+  }
+  Duration patience(const Change&) const override { return 5min; }
+
+ protected:
+  Fields wishes() const override { return {}; }
+
+ private:
+  std::string set_;
+  std::vector<kube::Name> names_;
+};
+
+}  // namespace
+
+std::string addon_address(const std::string& name) {
+  return "addon/" + name;
+}
+
+Made make_set_thing(SetWish wish) {
+  return std::make_shared<SetKind>(std::move(wish));
+}
+
+Made leftover_set(const Cluster& cluster, const Leftover& leftover) {
+  const auto names = parse_names(fact(leftover.facts, "objects"));
+  if (names.empty()) return leftover_memory(cluster, leftover);
+  return std::make_shared<LeftoverSet>(Thing::About{leftover.address, leftover.needs, ""},
+                                       fact(leftover.facts, "set"), names);
+}
+
+}  // namespace rocca::resources
