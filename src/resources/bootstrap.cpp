@@ -77,7 +77,8 @@ class BootstrapKind final : public Thing {
     if (trouble.empty() && !silent.empty() && (reached || !wish_.was))
       trouble = fmt::format("{} may have etcd's data, and {} not answer", enumerate(silent),
                             silent.size() == 1 ? "does" : "do");
-    if (!trouble.empty()) return Live{wish_.cluster, {{troubled, trouble}}, {}};
+    if (!trouble.empty())
+      return Live{wish_.cluster, {{troubled, trouble}}, {{"was", wish_.was ? "yes" : ""}}};
     if (wish_.was && reached) return Live{wish_.cluster, {{lost, "yes"}}, {}};
     return std::nullopt;
   }

@@ -32,6 +32,13 @@ EtcdView etcd_view(World& world) {
       view.silent.push_back(node->name);
     else if (talos::until_etcd(sight).done)
       healthy.emplace_back(node, address);
+    else
+      view.waiting += std::any_of(
+          sight.services.begin(), sight.services.end(), [](const talos::Service& service) {
+            return service.id == "etcd" &&
+                   (service.state == "Preparing" || service.state == "Waiting" ||
+                    service.state == "Initialized");
+          });
   }
   for (const auto& [node, address] : healthy) {
     talos::Client client = world.talos(address);
@@ -65,8 +72,12 @@ engine::Verdict quorum_gate(World& world, const std::string& node) {
   if (view.asked.empty()) {
     const auto planes = world.cluster.spec.control_planes();
     if (planes.size() == 1) return {true, ""};
-    const bool bootstrapped = world.known(bootstrap_address(world.cluster.name())).has_value();
-    if (!bootstrapped) return {true, ""};
+    const auto bootstrap = world.known(bootstrap_address(world.cluster.name()));
+    if (!bootstrap) return {true, ""};
+    // Nobody remembers an etcd, and too many that answer have none for a quorum to be anywhere.
+    if (fact(bootstrap, "first").empty() && fact(bootstrap, "was").empty() &&
+        planes.size() - view.waiting < engine::quorum_of(planes.size()))
+      return {true, ""};
     return {false, fmt::format("etcd does not answer on any control plane: {} must not go away now",
                                node)};
   }

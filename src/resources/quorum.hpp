@@ -18,6 +18,7 @@ struct EtcdView {
   std::vector<engine::Member> members;
   std::string asked;                // the node that answered for all; empty: none did
   std::vector<std::string> silent;  // control planes that did not answer
+  std::size_t waiting = 0;          // those that answer, and whose etcd has not begun
 };
 EtcdView etcd_view(World& world);
 

@@ -136,5 +136,19 @@ TEST(Diagnosis, OnceTheTroubleIsOverTheNextUpGoesOn) {
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
+TEST(Diagnosis, AFirstControlPlaneThatNeverBootedIsPowerCycledBeforeThereIsAnEtcd) {
+  ClusterRig rig;
+  rig.write_spec(impatient_spec(pools(3, 1)));
+  lab::Faults::parse("- machine: { vm: 100 }\n  trouble: kvm64\n", "faults.yaml").arm(rig.home);
+  EXPECT_FALSE(rig.up().ok());
+  lab::Faults::parse("[]", "faults.yaml").arm(rig.home);
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  const engine::Report second = rig.up(options);
+  EXPECT_TRUE(second.ok()) << problems(second);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
