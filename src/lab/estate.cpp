@@ -1,5 +1,6 @@
 #include "lab/estate.hpp"
 
+#include "lab/clusters.hpp"
 #include "lab/pve/qemu.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +11,12 @@ namespace rocca::lab {
 
 Estate::Estate(pve::Datacenter& dc, const ImageFactory& factory, Lans& lans,
                talos::NodeTiming timing)
-    : dc_(dc), factory_(factory), lans_(lans), timing_(timing), fleet_(dc.world) {
+    : dc_(dc),
+      factory_(factory),
+      lans_(lans),
+      timing_(timing),
+      fleet_(dc.world),
+      clusters_(std::make_unique<Clusters>(fleet_)) {
   fleet_.lans = &lans_;
   dc_.on_power = [this](pve::Vm& vm, bool running) {
     if (running)

@@ -13,6 +13,8 @@
 
 namespace rocca::lab {
 
+class Clusters;
+
 /// What is really so, for tests to compare with what a client believes.
 struct Truth {
   unsigned vmid = 0;
@@ -70,6 +72,8 @@ class Estate {
   /// Every Bootstrap that made an etcd cluster, ever.
   const std::vector<talos::Fleet::Bootstrapped>& bootstraps() const { return fleet_.bootstraps; }
   talos::Fleet& fleet() noexcept { return fleet_; }
+  /// What the control planes serve at :6443.
+  Clusters& clusters() noexcept { return *clusters_; }
   /// Who has a shared address now; nothing: nobody.
   std::optional<unsigned> owner_of(std::string_view address) const;
 
@@ -103,6 +107,7 @@ class Estate {
   Lans& lans_;
   talos::NodeTiming timing_;
   talos::Fleet fleet_;
+  std::unique_ptr<Clusters> clusters_;
   std::map<unsigned, std::set<Trouble>> vm_troubles_;
   std::map<std::string, std::set<Trouble>> host_troubles_;
   std::set<Trouble> troubles_;

@@ -198,6 +198,7 @@ int ready(EstateRig& rig, const std::string& address) {
   net::Request request;
   request.url = fmt::format("https://{}:6443/readyz", address);
   request.tls = net::Tls::unverified();
+  request.tls.identity = rig.person("admin", "system:masters");
   request.timeout = request.connect_timeout = 5s;
   try {
     return net::fetch(rig.wire, request).head.status;

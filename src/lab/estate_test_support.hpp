@@ -186,6 +186,19 @@ class EstateRig {
     return call(address, "ApplyConfiguration", request.SerializeAsString(), secure);
   }
 
+  /// Somebody whom the cluster's CA vouches for.
+  std::shared_ptr<net::Identity> person(const std::string& name, const std::string& group) {
+    talos::Leaf leaf;
+    leaf.common_name = name;
+    if (!group.empty()) leaf.organizations = {group};
+    leaf.client = true;
+    leaf.server = false;
+    leaf.valid_for = std::chrono::hours{24 * 365};
+    return std::make_shared<net::Identity>(
+        *talos::sign_leaf(authority, leaf, entropy, home.world.now()));
+  }
+  const std::string& authority_pem() const { return authority.certificate_pem; }
+
   Home home;
   Wire wire;
 

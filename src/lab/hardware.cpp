@@ -296,6 +296,14 @@ StartUp start_up(pve::Datacenter& dc, const pve::Vm& vm, const ImageFactory& fac
   machine.disks = disks_of(drives);
   machine.links = links_of(dc.schema, config, simple_names);
   machine.agent_device = pve::agent_enabled(dc.schema, config);
+  const auto number = [&](const char* key, std::uint64_t otherwise) {
+    return parse_uint(text_at(config, key)).value_or(otherwise);
+  };
+  machine.cores = static_cast<unsigned>(number("cores", 1) * number("sockets", 1));
+  machine.memory =
+      parse_uint(pve::parse_keys(dc.schema, "memory", text_at(config, "memory"))["current"])
+          .value_or(512)
+      << 20;
   read_smbios(dc.schema, text_at(config, "smbios1"), machine);
   if (pve::find_cloudinit(dc.schema, config)) {
     pve::Vm as_started;

@@ -1,6 +1,7 @@
 // From a spec to a cluster that answers, with our own clients and no engine in between.
 
 #include "scenarios/node_rig.hpp"
+#include "secrets/x509.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -55,10 +56,17 @@ TEST_P(TalosNodes, ThreeControlPlanesAndAWorkerBecomeACluster) {
   EXPECT_EQ(rig.home.estate.owner_of("10.0.0.20"), rig.vmid(first));
 
   // The API server shows a certificate of the cluster's own authority, at the shared address too.
+  SeededEntropy chance{5};
+  const secrets::CertifiedKey minted =
+      secrets::mint_kubernetes_admin(NodeRig::bundle().authority(secrets::Authority::Kubernetes),
+                                     rig.home.world.now(), chance, std::chrono::hours{24});
+  const auto admin = std::make_shared<const net::Identity>(
+      net::Identity{minted.certificate.pem, minted.key.pem()});
   const auto healthy = [&](const std::string& at) {
     net::Request request;
     request.url = fmt::format("https://{}:6443/readyz", at);
     request.tls = net::Tls::authority(NodeRig::bundle().kubernetes.crt);
+    request.tls.identity = admin;
     request.timeout = request.connect_timeout = 5s;
     try {
       return net::fetch(rig.wire, request).body == "ok";

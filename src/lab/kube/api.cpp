@@ -1,8 +1,36 @@
 #include "lab/kube/api.hpp"
 
+#include "base/encoding.hpp"
+#include "lab/kube/controllers.hpp"
 #include "lab/kube/server.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
 
 namespace rocca::lab::kube {
+
+namespace {
+
+/// Keeps an answer that comes at once.
+class Inside final : public net::Responder {
+ public:
+  int status = 0;
+  std::string body;
+
+  void answer(int code, std::string, net::Headers, std::string text, net::Headers) override {
+    status = code;
+    body = std::move(text);
+  }
+  void begin(int code, std::string, net::Headers) override { status = code; }
+  void write(std::string bytes) override { body += bytes; }
+  void finish(net::Headers) override {}
+  void cut() override {}
+  void tunnel(std::string, unsigned) override {}
+  bool gone() const override { return false; }
+  void on_gone(std::function<void()>) override {}
+};
+
+}  // namespace
 
 Api::Api(World& world, Options options)
     : server_(std::make_unique<Server>(world, std::move(options))) {}
@@ -31,6 +59,54 @@ void Api::leave(std::string_view node) {
 
 void Api::set_network_ready(std::function<bool(const std::string& node)> ready) {
   server_->network_ready = std::move(ready);
+}
+
+Api::Result Api::send(const User& user, std::string method, std::string target, std::string body,
+                      std::string type) {
+  net::Incoming in;
+  in.method = std::move(method);
+  in.target = std::move(target);
+  in.body = std::move(body);
+  in.headers.add("Content-Type", std::move(type));
+  const auto answer = std::make_shared<Inside>();
+  server_->handle(std::move(in), answer, user);
+  Result result{answer->status, {}};
+  try {
+    if (!answer->body.empty()) result.body = read_json(answer->body).value;
+  } catch (const BadJson&) {
+    result.body = str(answer->body);  // some answers are plain texts
+  }
+  return result;
+}
+
+Api::Result Api::apply(const text::Value& object, const std::string& manager, bool dry_run) {
+  const std::string api_version = text_at(object, {"apiVersion"});
+  const std::string kind = text_at(object, {"kind"});
+  const Resource* resource = server_->kinds().find_kind(api_version, kind);
+  if (resource == nullptr)
+    return {404, Failure{404,
+                         "NotFound",
+                         fmt::format("no matches for kind {} in version {}", quoted(kind),
+                                     quoted(api_version)),
+                         {}}
+                     .status()};
+  std::string space = text_at(object, {"metadata", "namespace"});
+  if (space.empty()) space = "default";
+  const std::string path = fmt::format(
+      "{}/{}/{}{}/{}?fieldManager={}&force=true{}", resource->group.empty() ? "/api" : "/apis",
+      api_version, resource->namespaced ? fmt::format("namespaces/{}/", space) : "",
+      resource->plural, percent_encode(text_at(object, {"metadata", "name"})), manager,
+      dry_run ? "&dryRun=All" : "");
+  return send({"system:" + manager, {"system:masters", "system:authenticated"}}, "PATCH", path,
+              text::emit_json(object), "application/apply-patch+yaml");
+}
+
+void Api::settle(const std::function<void()>& work) {
+  server_->settle(work);
+}
+
+bool Api::joined(std::string_view node) const {
+  return server_->kubelets.contains(node);
 }
 
 void Api::restart() {

@@ -41,6 +41,23 @@ struct Kubelet {
   std::string machine_id{};
   std::string system_uuid{};
   std::string pod_cidr{};
+  struct Taint {
+    std::string key, value, effect;
+    friend bool operator==(const Taint&, const Taint&) = default;
+  };
+  /// Nothing: the usual one of a control plane.
+  std::optional<std::vector<Taint>> taints{};
+  std::vector<std::pair<std::string, std::string>> annotations{};
+  std::string os_image = "Talos";
+  std::string kernel = "6.12.57-talos";
+  unsigned cores = 4;
+  std::uint64_t memory = 8ull << 30;
+  /// Asks the cluster for its serving certificate; until that is approved nobody gets logs.
+  bool rotates_certificate = false;
+  std::vector<std::string> extensions{};  // iscsi-tools
+  std::vector<std::string> mounts{};  // paths that pods may have from the host, shared both ways
+
+  friend bool operator==(const Kubelet&, const Kubelet&) = default;
 };
 
 /// The Kubernetes API of one simulated cluster: what its control planes serve at :6443. All of them
@@ -56,6 +73,7 @@ class Api {
     bool controllers = true;                 // kube-controller-manager runs
     bool scheduler = true;
     bool kubelets = true;  // pods on nodes are run
+    bool settled = false;  // it is not new: what is done at the beginning is done
     std::string service_prefix = "10.96";
     /// Has etcd quorum? Nothing: always.
     std::function<bool()> quorum{};
@@ -97,6 +115,22 @@ class Api {
   void leave(std::string_view node);
   /// Nodes become Ready only while this holds (a CNI is there); asked again at every heartbeat.
   void set_network_ready(std::function<bool(const std::string& node)> ready);
+
+  struct Result {
+    int status = 0;
+    text::Value body;
+  };
+  /// A request by somebody inside of the cluster. Only while etcd has quorum.
+  Result send(const User& user, std::string method, std::string target, std::string body = "",
+              std::string type = "application/json");
+  /// Server-side apply by somebody inside, with force. The namespace is the object's own or
+  /// `default`.
+  Result apply(const text::Value& object, const std::string& manager, bool dry_run = false);
+  /// Does `work`, and at once all that controllers and kubelets would do about it in the next
+  /// minute.
+  void settle(const std::function<void()>& work);
+  /// Is a kubelet of this name there?
+  bool joined(std::string_view node) const;
 
   /// The API servers start anew: watches end and cannot go back to what was before.
   void restart();

@@ -17,11 +17,33 @@ Controllers::Controllers(Server& server) : server_(server) {
   server.storage().on_change([this](const Change& change) { changed(change); });
 }
 
-World::Timer Controllers::later(Duration delay, std::function<void()> then) const {
+World::Timer Controllers::later(Duration delay, std::function<void()> then) {
+  constexpr Duration horizon = 1min;
+  if (settling_ && ahead_ + delay <= horizon) {
+    due_.emplace(ahead_ + delay, std::move(then));
+    return 0;
+  }
   return server_.world().after(delay,
                                [alive = std::weak_ptr<const bool>(alive_), then = std::move(then)] {
                                  if (alive.lock()) then();
                                });
+}
+
+void Controllers::settle(const std::function<void()>& work) {
+  if (settling_) return work();
+  settling_ = true;
+  ahead_ = {};
+  work();
+  while (!due_.empty()) {
+    auto next = due_.extract(due_.begin());
+    ahead_ = next.key();
+    next.mapped()();
+  }
+  settling_ = false;
+}
+
+void Server::settle(const std::function<void()>& work) {
+  controllers_->settle(work);
 }
 
 void Controllers::soon(const std::string& what, const ObjectKey& key, Duration delay,
@@ -166,6 +188,9 @@ void Controllers::changed(const Change& change) {
   collect(change);
   if (change.resource == "/nodes") {
     if (change.after) sync("node", change.key, &Controllers::sync_node, 20ms);
+    if (!change.after)
+      // The pod garbage collector gives a lost node some time to come back.
+      soon("lost pods", change.key, 40s, [this](const ObjectKey& key) { forget_pods(key.name); });
     for (const auto& [key, set] : server_.storage().all("apps/daemonsets"))
       sync("daemonset", key, &Controllers::sync_daemon_set, 50ms);
     if (options.scheduler)

@@ -3,6 +3,7 @@
 #include "lab/kube/server.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,7 +21,9 @@ class Controllers {
   void leave(const std::string& node);
 
   /// A timer of the world that does nothing once the cluster is no more.
-  World::Timer later(Duration delay, std::function<void()> then) const;
+  World::Timer later(Duration delay, std::function<void()> then);
+  /// Does `work` and, without time passing, what it would lead to within a minute.
+  void settle(const std::function<void()>& work);
 
  private:
   using Act = void (Controllers::*)(const ObjectKey&);
@@ -56,6 +59,11 @@ class Controllers {
   void heartbeat(const std::string& node);
   bool has_network(const std::string& node) const;
   void lose_node(const std::string& node);
+  void describe(const Kubelet& kubelet);
+  void make_mirror_pods(const Kubelet& kubelet);
+  void ask_certificate(const Kubelet& kubelet);
+  void forget_pods(const std::string& node);
+  void judge_pods(const std::string& node, bool ready);
 
   // workloads.cpp
   void sync_deployment(const ObjectKey& key);
@@ -90,6 +98,10 @@ class Controllers {
   Server& server_;
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   std::set<std::string> pending_;
+  // While things settle: what is due, by how much later it would be.
+  bool settling_ = false;
+  Duration ahead_{};
+  std::multimap<Duration, std::function<void()>> due_;
   std::uint64_t next_pod_cidr_ = 0;
   std::uint64_t next_pod_address_ = 1;
 };

@@ -248,7 +248,7 @@ void Controllers::start_pod(const ObjectKey& key) {
          "reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not "
          "initialized",
          "kubelet");
-  if (!runs)
+  if (!refused.empty() || (!runs && server_.network_ready))
     soon("start", key, refused.empty() ? 5s : 15s, [this](const ObjectKey& of) { start_pod(of); });
   else if (ends)
     soon("finish", key, 3s, [this](const ObjectKey& of) {
@@ -280,7 +280,8 @@ void Controllers::start_pod(const ObjectKey& key) {
           },
           as("kubelet", "status"));
     });
-  if (runs)
+  const Object on = find("/nodes", {"", node});
+  if (runs && on && condition_status(*on, "Ready") != "True")
     // The agent of a CNI makes its node ready.
     soon("heartbeat now", {"", node}, 100ms, [this](const ObjectKey& of) { heartbeat(of.name); });
 }

@@ -312,6 +312,10 @@ Reply Server::pod_log(Call& call) {
     throw bad_request(fmt::format("container {} in pod {} is waiting to start: {}",
                                   quoted(container), quoted(call.name), reason));
   }
+  if (const auto trouble = kubelet_trouble(node); trouble && options_.kubelets)
+    throw internal_error(fmt::format("Get \"https://{}:10250/containerLogs/{}/{}/{}\": {}",
+                                     text_at(*pod, {"status", "hostIP"}), call.space, call.name,
+                                     container, *trouble));
   Reply reply;
   reply.type = "text/plain";
   reply.text = fmt::format("{} {} started\n", timestamp(), container);

@@ -83,7 +83,10 @@ Server::Server(World& world, Api::Options options)
     deliver(change);
   });
   controllers_ = std::make_unique<Controllers>(*this);
-  bootstrap();
+  if (options_.settled)
+    controllers_->settle([this] { bootstrap(); });
+  else
+    bootstrap();
 }
 
 Server::~Server() {

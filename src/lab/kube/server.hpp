@@ -165,6 +165,9 @@ class Server {
 
   void join_kubelet(Kubelet kubelet);
   void leave_kubelet(std::string_view node);
+  void settle(const std::function<void()>& work);
+  /// Why a kubelet hands out no logs; nothing: it does.
+  std::optional<std::string> kubelet_trouble(const std::string& node) const;
   std::function<bool(const std::string&)> network_ready;
   std::map<std::string, Kubelet, std::less<>> kubelets;
 

@@ -37,6 +37,9 @@ class Storage {
   Object find(std::string_view resource, const ObjectKey& key) const;
   using Objects = std::map<ObjectKey, Object>;
   const Objects& all(std::string_view resource) const;
+  const std::map<std::string, Objects, std::less<>>& everything() const noexcept {
+    return objects_;
+  }
   /// As it was at a revision that is not compacted.
   Objects at(std::string_view resource, std::uint64_t revision) const;
 

@@ -168,6 +168,17 @@ bool EtcdCluster::put(const std::string& key, std::string value) {
 }
 
 std::string EtcdCluster::snapshot() const {
+  std::map<std::string, std::string> all = data_;
+  if (tenant)
+    for (auto& [key, value] : tenant->data()) all.insert_or_assign(key, value);
+  return database(all);
+}
+
+std::size_t EtcdCluster::size() const {
+  return database(data_).size() - 32;
+}
+
+std::string EtcdCluster::database(const std::map<std::string, std::string>& data) const {
   Buckets buckets;
   for (const char* name :
        {"alarm", "auth", "authRoles", "authUsers", "cluster", "lease", "members_removed"})
@@ -184,7 +195,7 @@ std::string EtcdCluster::snapshot() const {
                     member.peer_url, member.name, member.client_url);
   auto& keys = buckets["key"];
   std::uint64_t revision = 1;
-  for (const auto& [key, value] : data_) {
+  for (const auto& [key, value] : data) {
     ++revision;
     std::string pair;  // mvccpb.KeyValue
     put_bytes(pair, 1, key);

@@ -2,6 +2,7 @@
 
 #include "base/clock.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,6 +28,15 @@ class EtcdCluster {
   };
 
   explicit EtcdCluster(std::uint64_t term = 1) : term_(term) {}
+
+  /// What lives on its data and is gone with them: the cluster's Kubernetes.
+  class Tenant {
+   public:
+    virtual ~Tenant() = default;
+    /// What it keeps here, for a snapshot.
+    virtual std::map<std::string, std::string> data() const = 0;
+  };
+  std::shared_ptr<Tenant> tenant;
 
   const std::vector<Member>& members() const noexcept { return members_; }
   const Member* find(std::uint64_t id) const;
@@ -63,6 +73,8 @@ class EtcdCluster {
   /// False without quorum.
   bool put(const std::string& key, std::string value);
   const std::map<std::string, std::string>& data() const noexcept { return data_; }
+  /// About as many bytes as the database has, without what the tenant keeps.
+  std::size_t size() const;
 
   /// A snapshot as `etcdctl snapshot save` writes it: bbolt file and digest. Any member can make
   /// one, with or without quorum.
@@ -79,6 +91,7 @@ class EtcdCluster {
   void elect();
   /// Could it lead: does it reach more than half of the voters?
   bool can_lead(const Member& member) const;
+  std::string database(const std::map<std::string, std::string>& data) const;
 
   struct Holder {
     std::string who;

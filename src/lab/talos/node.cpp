@@ -177,11 +177,21 @@ void TalosNode::stop_all() {
   partial_.reset();
   events_.clear();
   bootstrapped_ = recover_ = going_down_ = upgrading_ = false;
-  node_registered_ = node_ready_ = pods_up_ = time_synced_ = network_ready_ = false;
+  const bool left = std::exchange(node_registered_, false);
+  node_ready_ = unschedulable_ = pods_up_ = time_synced_ = network_ready_ = false;
   try_before_.reset();
   stale_ = true;
   told_.reset();
   store_.clear();
+  if (left && fleet_.kubelet_changed) fleet_.kubelet_changed(*this);
+}
+
+void TalosNode::set_node_object(bool ready, bool unschedulable) {
+  if (node_ready_ == ready && unschedulable_ == unschedulable) return;
+  node_ready_ = ready;
+  unschedulable_ = unschedulable;
+  changed_.wake_all();
+  publish();
 }
 
 void TalosNode::close_port() {
@@ -599,9 +609,11 @@ Routine<void> TalosNode::run_kubelet(Stop stop) {
       cluster->put("/registry/minions/" + hostname_, fmt::format("k8s node {}", hostname_));
       pods_up_ = true;
       publish();
+      bool told = fleet_.kubelet_changed && fleet_.kubelet_changed(*this);
       co_await world_.sleep(timing_.node_ready, stop.get());
+      told = told || (fleet_.kubelet_changed && fleet_.kubelet_changed(*this));
       const text::Value* cni = config_->main()->find({"cluster", "network", "cni", "name"});
-      node_ready_ = cni == nullptr || cni->text() != "none";
+      if (!told) node_ready_ = cni == nullptr || cni->text() != "none";
       publish();
     }
     std::optional<Instant> look_again;
@@ -683,6 +695,7 @@ void TalosNode::use_config(const MachineConfig& config) {
   if (listening_) open_apid();
   changed_.wake_all();
   publish();
+  if (node_registered_ && fleet_.kubelet_changed) fleet_.kubelet_changed(*this);
 }
 
 /// "factory.talos.dev/nocloud-installer/<schematic>:v1.11.6" becomes what boots next.

@@ -52,6 +52,9 @@ class Fleet {
   std::shared_ptr<const Signer> signer(const SigningAuthority& authority);
   /// organizations(), read once per certificate: the same client calls again and again.
   const std::vector<std::string>& roles(const std::string& certificate_der);
+  /// A kubelet registers, stops, or has another config. True: from now on Kubernetes itself says
+  /// (TalosNode::set_node_object) whether the node is ready.
+  std::function<bool(TalosNode& node)> kubelet_changed;
 
  private:
   friend class TalosNode;
@@ -98,6 +101,8 @@ struct Machine {
   bool halts = false;           // an ISO that found Talos installed
   bool no_way_back = false;     // nobody routes its answers
   std::vector<std::string> resolvers{"1.1.1.1", "8.8.8.8"};
+  unsigned cores = 4;
+  std::uint64_t memory = 8ull << 30;
 };
 
 /// How long things take. Orders of magnitude of a small VM; a test may set all of them.
@@ -173,6 +178,12 @@ class TalosNode {
   std::shared_ptr<EtcdCluster> etcd() const { return disk_.etcd; }
   bool etcd_runs() const;
   bool apiserver_runs() const noexcept { return apiserver_; }
+  /// Its kubelet runs and has found the cluster's API server.
+  bool registered() const noexcept { return node_registered_; }
+  /// The etcd that holds what this node's Kubernetes knows; nothing: it has found none.
+  std::shared_ptr<EtcdCluster> find_cluster() const;
+  /// What Kubernetes says of the node.
+  void set_node_object(bool ready, bool unschedulable);
   /// The shared addresses that are this node's now.
   const std::vector<SharedAddress>& owned() const noexcept { return owned_; }
   const ResourceStore& resources() {
@@ -250,7 +261,6 @@ class TalosNode {
   // node_etcd.cpp
   Routine<void> run_etcd(Stop stop);
   void stop_etcd();
-  std::shared_ptr<EtcdCluster> find_cluster() const;
   void etcd_ready();
 
   // node_kubernetes.cpp: the shared address, and what answers at port 6443
@@ -369,7 +379,7 @@ class TalosNode {
   std::string boot_id_;
   bool time_synced_ = false;
   bool network_ready_ = false;
-  bool node_registered_ = false, node_ready_ = false;
+  bool node_registered_ = false, node_ready_ = false, unschedulable_ = false;
   bool pods_up_ = false;
   bool going_down_ = false;
   std::optional<MachineConfig> config_;

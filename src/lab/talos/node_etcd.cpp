@@ -198,7 +198,7 @@ Routine<void> TalosNode::etcd_status(std::shared_ptr<Call> call) {
   pb::EtcdMemberStatus& status = *response.add_messages()->mutable_member_status();
   status.set_protocol_version("3.6.8");
   if (release_.minor() >= 11) status.set_storage_version("3.6.0");
-  const auto size = static_cast<std::int64_t>(cluster.snapshot().size() - 32);
+  const auto size = static_cast<std::int64_t>(cluster.size());
   status.set_db_size(size);
   status.set_db_size_in_use(size - 4096);
   status.set_leader(cluster.leader());

@@ -147,6 +147,11 @@ void TalosNode::listen_apiserver() {
   for (const Address& each : network_.addresses)
     leaf.names.push_back(to_string(each.cidr.address()));
   leaf.names.emplace_back("127.0.0.1");
+  // Pods come by the first address of the Services.
+  if (const text::Value* subnets = config_->main()->find({"cluster", "network", "serviceSubnets"}))
+    for (const text::Value& subnet : subnets->items())
+      if (const auto cidr = Cidr::parse(subnet.text()))
+        leaf.names.push_back(to_string(cidr->network().plus(1).value_or(cidr->network())));
   const SigningAuthority authority{pem("crt"), pem("key")};
   const auto signer = fleet_.signer(authority);
   if (!signer) return;  // the pod crashes, and nobody listens

@@ -136,6 +136,7 @@ void TalosNode::publish_kubernetes_node() {
   std::string spec;
   put_bytes(spec, 1, hostname_);
   if (node_ready_) put_varint(spec, 2, 1);
+  if (unschedulable_) put_varint(spec, 3, 1);
   const auto put_map = [&](unsigned field, const std::map<std::string, std::string>& entries) {
     for (const auto& [key, value] : entries) {
       std::string entry;
@@ -146,11 +147,11 @@ void TalosNode::publish_kubernetes_node() {
   };
   put_map(4, labels);
   put_map(5, annotations);
-  store_.set("k8s", "NodeStatuses.kubernetes.talos.dev", hostname_, "k8s.NodeStatusController",
-             spec,
-             fmt::format("nodename: {}\nnodeReady: {}\nunschedulable: false\n{}{}",
-                         yaml_string(hostname_), node_ready_ ? "true" : "false",
-                         yaml_map("labels", labels), yaml_map("annotations", annotations)));
+  store_.set(
+      "k8s", "NodeStatuses.kubernetes.talos.dev", hostname_, "k8s.NodeStatusController", spec,
+      fmt::format("nodename: {}\nnodeReady: {}\nunschedulable: {}\n{}{}", yaml_string(hostname_),
+                  node_ready_ ? "true" : "false", unschedulable_ ? "true" : "false",
+                  yaml_map("labels", labels), yaml_map("annotations", annotations)));
 }
 
 }  // namespace rocca::lab::talos

@@ -1,0 +1,318 @@
+#include "lab/clusters.hpp"
+
+#include "base/encoding.hpp"
+#include "base/strings.hpp"
+#include "lab/kube/conditions.hpp"
+#include "lab/kube/json.hpp"
+#include "lab/kube/requests.hpp"
+#include "lab/kube/status.hpp"
+#include "text/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::lab {
+
+using kube::text_at;
+using talos::MachineConfig;
+using talos::TalosNode;
+using text::Value;
+
+namespace {
+
+constexpr const char* registry = "/registry/";
+
+std::string tag_of(const std::string& image, std::string otherwise) {
+  std::string tag = image.substr(image.rfind(':') + 1);
+  const std::size_t digest = tag.find('@');
+  if (digest != std::string::npos) tag.resize(digest);
+  if (!Version::parse(tag)) return otherwise;
+  return tag.starts_with('v') ? tag : "v" + tag;
+}
+
+std::string kubernetes_version(const MachineConfig& config) {
+  return tag_of(config.get({"cluster", "apiServer", "image"}),
+                tag_of(config.get({"machine", "kubelet", "image"}), "v1.34.1"));
+}
+
+std::vector<std::pair<std::string, std::string>> pairs(const MachineConfig& config,
+                                                       std::string_view key) {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (const Value* map = config.main()->find({"machine", key}); map != nullptr && map->is_map())
+    for (const text::Entry& entry : map->entries()) out.emplace_back(entry.key, entry.value.text());
+  return out;
+}
+
+kube::Kubelet kubelet_of(const TalosNode& node) {
+  const MachineConfig& config = *node.config();
+  kube::Kubelet out;
+  out.name = node.hostname();
+  out.address = node.address();
+  out.version = tag_of(config.get({"machine", "kubelet", "image"}), kubernetes_version(config));
+  out.control_plane = node.is_control_plane();
+  out.labels = pairs(config, "nodeLabels");
+  out.annotations = pairs(config, "nodeAnnotations");
+  std::vector<kube::Kubelet::Taint> taints;
+  const Value* schedule = config.main()->find({"cluster", "allowSchedulingOnControlPlanes"});
+  if (out.control_plane && (schedule == nullptr || schedule->as_bool() != true))
+    taints.push_back({"node-role.kubernetes.io/control-plane", "", "NoSchedule"});
+  for (const auto& [key, value] : pairs(config, "nodeTaints")) {
+    const std::size_t colon = value.rfind(':');
+    taints.push_back({key, colon == std::string::npos ? "" : value.substr(0, colon),
+                      colon == std::string::npos ? value : value.substr(colon + 1)});
+  }
+  out.taints = std::move(taints);
+  out.machine_id = replace_all(node.machine().uuid, "-", "");
+  out.system_uuid = node.machine().uuid;
+  out.os_image = fmt::format("Talos (v{})", to_string(node.version()));
+  out.cores = node.machine().cores;
+  out.memory = node.machine().memory;
+  const Value* rotate =
+      config.main()->find({"machine", "kubelet", "extraArgs", "rotate-server-certificates"});
+  out.rotates_certificate = rotate != nullptr && rotate->text() == "true";
+  for (const talos::Extension& each : node.machine().extensions)
+    out.extensions.push_back(each.name);
+  if (const Value* mounts = config.main()->find({"machine", "kubelet", "extraMounts"}))
+    for (const Value& mount : mounts->items()) {
+      const Value* options = mount.find("options");
+      if (options == nullptr) continue;
+      for (const Value& option : options->items())
+        if (option.text() == "rshared") out.mounts.push_back(text_at(mount, {"destination"}));
+    }
+  for (const MachineConfig::Document& document : config.documents())
+    if (document.kind == "UserVolumeConfig") out.mounts.push_back("/var/mnt/" + document.name);
+  return out;
+}
+
+std::string pod_security(const MachineConfig& config) {
+  if (const Value* plugins = config.main()->find({"cluster", "apiServer", "admissionControl"}))
+    for (const Value& plugin : plugins->items())
+      if (text_at(plugin, {"name"}) == "PodSecurity")
+        return text_at(plugin, {"configuration", "defaults", "enforce"});
+  return "";
+}
+
+}  // namespace
+
+void Kubernetes::join(TalosNode& node) {
+  name_ = node.config()->get({"cluster", "clusterName"});
+  kube::Kubelet facts = kubelet_of(node);
+  Member& member = members_[facts.name];
+  const bool same = member.node == &node && member.facts == facts;
+  member.facts = std::move(facts);
+  member.node = &node;
+  if (!api_ && node.is_control_plane() && has_inline_manifests(*node.config()))
+    // They may be what makes the nodes ready.
+    begin(node);
+  else if (api_ && !same)
+    api_->join(member.facts);
+}
+
+void Kubernetes::leave(const TalosNode& node) {
+  for (auto& [name, member] : members_) {
+    if (member.node != &node) continue;
+    member.node = nullptr;
+    if (api_) api_->leave(name);
+  }
+  const bool served = std::any_of(members_.begin(), members_.end(), [](const auto& each) {
+    return each.second.node != nullptr && each.second.node->apiserver_runs();
+  });
+  if (api_ && !served) api_->restart();
+}
+
+kube::Api* Kubernetes::api() {
+  if (api_) return api_.get();
+  for (const auto& [name, member] : members_)
+    if (member.node != nullptr && member.node->is_control_plane()) {
+      begin(*member.node);
+      return api_.get();
+    }
+  return nullptr;
+}
+
+void Kubernetes::begin(const TalosNode& plane) {
+  const MachineConfig& config = *plane.config();
+  const auto pem = [&](const char* part) {
+    return from_base64(config.get({"cluster", "ca", part})).value_or("");
+  };
+  kube::Api::Options options;
+  options.name = "kubernetes/" + name_;
+  options.settled = true;
+  options.version = kubernetes_version(config);
+  options.address = config.get({"cluster", "controlPlane", "endpoint"});
+  if (const auto url = net::Url::parse(options.address))
+    options.address = fmt::format("{}:{}", url->host, url->port);
+  options.quorum = [etcd = etcd_] {
+    const auto alive = etcd.lock();
+    return alive && alive->has_quorum();
+  };
+  options.authority_pem = pem("crt");
+  options.pod_security = pod_security(config);
+  options.sign = [this, crt = pem("crt"), key = pem("key")](const Value& request) {
+    return kube::sign_request(request, crt, key, world_.outside());
+  };
+  options.refuse_image = [this](const std::string& image) -> std::optional<std::string> {
+    if (site_ == nullptr) return std::nullopt;
+    for (const auto& [part, why] : site_->refused_images)
+      if (image.find(part) != std::string::npos) return why;
+    return std::nullopt;
+  };
+  if (const Value* subnets = config.main()->find({"cluster", "network", "serviceSubnets"});
+      subnets != nullptr && subnets->size() != 0) {
+    const std::vector<std::string> parts = split(subnets->items().front().text(), '.');
+    if (parts.size() == 4) options.service_prefix = parts[0] + "." + parts[1];
+  }
+  world_.note(fmt::format("Kubernetes of {} is looked at", name_));
+  api_ = std::make_unique<kube::Api>(world_, std::move(options));
+  const auto etcd = etcd_.lock();
+  const std::vector<Value> manifests = talos_manifests(config);
+  api_->settle([&] {
+    if (etcd) restore(*etcd);
+  });
+  api_->settle([&] {
+    for (const auto& [name, member] : members_) api_->join(member.facts);
+    for (const Value& manifest : manifests) {
+      const kube::Api::Result made = api_->apply(manifest, "talos");
+      if (made.status >= 300)
+        world_.note(fmt::format("Talos cannot apply {} {}: {}", text_at(manifest, {"kind"}),
+                                text_at(manifest, {"metadata", "name"}),
+                                text_at(made.body, {"message"})));
+    }
+  });
+  // Those that are off by now ran before.
+  api_->settle([&] {
+    for (const auto& [name, member] : members_)
+      if (member.node == nullptr) api_->leave(name);
+  });
+  api_->storage().on_change([this](const kube::Change& change) { tell(change); });
+  for (const auto& [key, node] : api_->storage().all("/nodes"))
+    tell({0, "/nodes", key, nullptr, node, nullptr});
+}
+
+/// Talos watches its own node.
+void Kubernetes::tell(const kube::Change& change) const {
+  if (change.resource != "/nodes") return;
+  const auto found = members_.find(change.key.name);
+  if (found == members_.end() || found->second.node == nullptr) return;
+  const Value* node = change.after.get();
+  found->second.node->set_node_object(
+      node != nullptr && kube::condition_status(*node, "Ready") == "True",
+      node != nullptr && kube::bool_at(*node, {"spec", "unschedulable"}));
+}
+
+std::map<std::string, std::string> Kubernetes::data() const {
+  std::map<std::string, std::string> out;
+  if (!api_) return out;
+  for (const auto& [resource, objects] : api_->storage().everything())
+    for (const auto& [key, object] : objects)
+      out[fmt::format("{}{}/{}/{}", registry, resource, key.space, key.name)] =
+          text::emit_json(*object);
+  return out;
+}
+
+/// What a snapshot brought back.
+void Kubernetes::restore(const talos::EtcdCluster& etcd) {
+  const auto put = [&](bool definitions) {
+    for (const auto& [key, value] : etcd.data()) {
+      if (!key.starts_with(registry) || !value.starts_with('{')) continue;
+      const std::vector<std::string> parts = split(key.substr(std::string(registry).size()), '/');
+      if (parts.size() != 4) continue;
+      if ((parts[1] == "customresourcedefinitions") == definitions)
+        api_->storage().put(parts[0] + "/" + parts[1], {parts[2], parts[3]},
+                            kube::read_json(value).value);
+    }
+  };
+  put(true);  // what is of a custom kind needs its definition
+  put(false);
+}
+
+void Kubernetes::close() {
+  site_ = nullptr;
+  api_.reset();
+}
+
+bool Kubernetes::answer_alone(const TalosNode& node, const net::Incoming& request,
+                              net::Responder& responder) const {
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  if (request.peer_certificate.empty() && !request.headers.find("Authorization")) {
+    // Talos lets nobody in without a name, health checks included.
+    const kube::Failure failure{401, "Unauthorized", "Unauthorized", {}};
+    responder.answer(401, "", {{"Content-Type", "application/json"}},
+                     text::emit_json(failure.status()) + "\n");
+    return true;
+  }
+  if (api_) return false;
+  if (path != "/livez" && path != "/readyz" && path != "/healthz" && path != "/version")
+    return false;
+  if (path == "/version") {
+    const std::string version = kubernetes_version(*node.config());
+    Value answer = Value::map();
+    answer.set("major", kube::str(std::to_string(Version::parse(version)->major())));
+    answer.set("minor", kube::str(std::to_string(Version::parse(version)->minor())));
+    answer.set("gitVersion", kube::str(version));
+    answer.set("platform", kube::str("linux/amd64"));
+    responder.answer(200, "", {{"Content-Type", "application/json"}}, text::emit_json(answer));
+    return true;
+  }
+  const auto etcd = etcd_.lock();
+  const bool well = etcd && etcd->has_quorum();
+  responder.answer(well ? 200 : 500, "", {{"Content-Type", "text/plain; charset=utf-8"}},
+                   well ? "ok" : "[-]etcd failed: reason withheld\n");
+  return true;
+}
+
+void Kubernetes::handle(TalosNode& node, net::Incoming request,
+                        std::shared_ptr<net::Responder> responder) {
+  if (answer_alone(node, request, *responder)) return;
+  if (!api_) begin(node);
+  api_->handler()(std::move(request), std::move(responder));
+}
+
+Clusters::Clusters(talos::Fleet& fleet) : fleet_(fleet) {
+  fleet_.kubernetes = [this](TalosNode& node) -> net::Handler {
+    return [this, &node](net::Incoming request, std::shared_ptr<net::Responder> responder) {
+      const auto etcd = node.etcd();
+      if (!etcd || !node.config()) return responder->cut();
+      of(etcd)->handle(node, std::move(request), std::move(responder));
+    };
+  };
+  fleet_.kubelet_changed = [this](TalosNode& node) { return changed(node); };
+}
+
+Clusters::~Clusters() {
+  fleet_.kubernetes = nullptr;
+  fleet_.kubelet_changed = nullptr;
+  for (const auto& weak : all_)
+    if (const auto one = weak.lock()) one->close();
+}
+
+std::shared_ptr<Kubernetes> Clusters::of(const std::shared_ptr<talos::EtcdCluster>& etcd) {
+  if (auto known = std::dynamic_pointer_cast<Kubernetes>(etcd->tenant)) return known;
+  auto made = std::make_shared<Kubernetes>(*this, fleet_.world(), etcd);
+  etcd->tenant = made;
+  std::erase_if(all_, [](const auto& each) { return each.expired(); });
+  all_.push_back(made);
+  return made;
+}
+
+bool Clusters::changed(TalosNode& node) {
+  if (!node.registered()) {
+    for (const auto& weak : all_)
+      if (const auto one = weak.lock()) one->leave(node);
+    return false;
+  }
+  const auto etcd = node.find_cluster();
+  if (!etcd) return false;
+  const auto kubernetes = of(etcd);
+  kubernetes->join(node);
+  return kubernetes->live();
+}
+
+Kubernetes* Clusters::find(std::string_view cluster) const {
+  for (const auto& weak : all_)
+    if (const auto one = weak.lock(); one && one->name() == cluster) return one.get();
+  return nullptr;
+}
+
+}  // namespace rocca::lab

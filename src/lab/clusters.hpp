@@ -1,0 +1,93 @@
+#pragma once
+
+#include "lab/kube/api.hpp"
+#include "lab/talos/node.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rocca::lab {
+
+class Clusters;
+
+/// The Kubernetes of one cluster. It lives on its etcd's data: gone with them, kept in snapshots.
+/// Nothing is simulated before somebody asks the API for an object; then all that would have
+/// happened until now has happened.
+class Kubernetes final : public talos::EtcdCluster::Tenant {
+ public:
+  Kubernetes(Clusters& site, World& world, const std::shared_ptr<talos::EtcdCluster>& etcd)
+      : site_(&site), world_(world), etcd_(etcd) {}
+
+  /// A kubelet is there, or is there with another config.
+  void join(talos::TalosNode& node);
+  /// Its machine ended.
+  void leave(const talos::TalosNode& node);
+  void handle(talos::TalosNode& node, net::Incoming request,
+              std::shared_ptr<net::Responder> responder);
+
+  /// Is anything simulated?
+  bool live() const noexcept { return api_ != nullptr; }
+  /// Begins the simulation if it has not begun; nullptr: no control plane has told its config yet.
+  kube::Api* api();
+  const std::string& name() const noexcept { return name_; }
+  std::map<std::string, std::string> data() const override;
+  /// The site goes.
+  void close();
+
+ private:
+  struct Member {
+    kube::Kubelet facts;
+    talos::TalosNode* node = nullptr;  // while its kubelet runs
+  };
+  void begin(const talos::TalosNode& plane);
+  void restore(const talos::EtcdCluster& etcd);
+  void tell(const kube::Change& change) const;
+  bool answer_alone(const talos::TalosNode& node, const net::Incoming& request,
+                    net::Responder& responder) const;
+
+  Clusters* site_;
+  World& world_;
+  std::weak_ptr<talos::EtcdCluster> etcd_;
+  std::map<std::string, Member> members_;
+  std::string name_;
+  std::unique_ptr<kube::Api> api_;
+};
+
+/// All of a site's clusters, and what goes wrong in them.
+class Clusters {
+ public:
+  explicit Clusters(talos::Fleet& fleet);
+  ~Clusters();
+  Clusters(const Clusters&) = delete;
+  Clusters& operator=(const Clusters&) = delete;
+
+  /// By the name of the cluster; nullptr: none has an etcd that runs, or nobody configured it.
+  Kubernetes* find(std::string_view cluster) const;
+  talos::Fleet& fleet() noexcept { return fleet_; }
+
+  /// Why an image cannot be pulled, by a part of its name.
+  std::map<std::string, std::string> refused_images;
+  /// Servers behind webhooks listen so much later than their pods are ready.
+  Duration webhooks_late{};
+
+ private:
+  std::shared_ptr<Kubernetes> of(const std::shared_ptr<talos::EtcdCluster>& etcd);
+  bool changed(talos::TalosNode& node);
+
+  talos::Fleet& fleet_;
+  std::vector<std::weak_ptr<Kubernetes>> all_;
+};
+
+/// What Talos itself puts into a new cluster: Flannel, kube-proxy and CoreDNS as far as its config
+/// wants them, and the config's inline manifests.
+std::vector<text::Value> talos_manifests(const talos::MachineConfig& config);
+/// Of a control plane's config: does Talos bring a network?
+bool brings_network(const talos::MachineConfig& config);
+bool has_inline_manifests(const talos::MachineConfig& config);
+
+}  // namespace rocca::lab
