@@ -31,6 +31,7 @@ TEST(EngineKubernetes, EveryMachineThatComesUpIsAReadyNode) {
   rig.write_spec(static_spec(pools(1, 1)));
   const engine::Report report = rig.up();
   ASSERT_TRUE(report.ok()) << problems(report);
+  rig.home.world.run_for(std::chrono::minutes{1});  // kubelets need a moment to register
   EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
 }
 
@@ -38,6 +39,7 @@ TEST(EngineKubernetes, AWorkerThatGoesIsCordonedAndItsNodeGoesWithIt) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(1, 2)));
   ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(std::chrono::minutes{1});
   ASSERT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True", "worker-2 True"));
   rig.write_spec(static_spec(pools(1, 1)));
   const engine::Report report = rig.up(allow_data_loss());
