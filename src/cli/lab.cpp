@@ -3,6 +3,7 @@
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 #include "cli/lab_speed.hpp"
+#include "lab/clusters.hpp"
 #include "lab/faults.hpp"
 #include "lab/home.hpp"
 #include "lab/sockets.hpp"
@@ -167,7 +168,9 @@ int run_lab(Context& context, const Invocation& invocation) {
     faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
 
   const SignalsHeld signals;
+  lab::flux::ProgramGit git;  // outlives the clusters that clone through it
   lab::Home home{options};
+  home.estate.clusters().use_git(&git);
   faults.arm(home);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
   const text::Value data = describe(home, sockets);

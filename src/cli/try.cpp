@@ -4,6 +4,7 @@
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 #include "cli/lab_speed.hpp"
+#include "lab/clusters.hpp"
 #include "lab/home.hpp"
 #include "lab/sockets.hpp"
 #include "net/curl_transport.hpp"
@@ -174,7 +175,9 @@ int run_try(Context& context, const Invocation& invocation) {
   options.start = context.clock.now();
   lab::Sockets::Options sockets_options;
   sockets_options.speed = parse_speed(invocation.get("speed"));
+  lab::flux::ProgramGit git;
   lab::Home home{options};
+  home.estate.clusters().use_git(&git);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
   Story(context, home, sockets, sockets_options.speed).tell();
   sockets.stop();

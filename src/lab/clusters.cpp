@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
+#include "base/units.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
 #include "lab/kube/requests.hpp"
@@ -158,6 +159,9 @@ void Kubernetes::begin(const TalosNode& plane) {
       if (image.find(part) != std::string::npos) return why;
     return std::nullopt;
   };
+  options.webhook_listens = [this](const std::string& space, const std::string& service) {
+    return webhook_listens(space, service);
+  };
   if (const Value* subnets = config.main()->find({"cluster", "network", "serviceSubnets"});
       subnets != nullptr && subnets->size() != 0) {
     const std::vector<std::string> parts = split(subnets->items().front().text(), '.');
@@ -186,6 +190,9 @@ void Kubernetes::begin(const TalosNode& plane) {
       if (member.node == nullptr) api_->leave(name);
   });
   api_->storage().on_change([this](const kube::Change& change) { tell(change); });
+  flux::Flux::Options flux;
+  flux.git = site_ == nullptr ? nullptr : site_->git();
+  flux_ = std::make_unique<flux::Flux>(world_, *api_, flux);
   for (const auto& [key, node] : api_->storage().all("/nodes"))
     tell({0, "/nodes", key, nullptr, node, nullptr});
 }
@@ -227,8 +234,31 @@ void Kubernetes::restore(const talos::EtcdCluster& etcd) {
   put(false);
 }
 
+bool Kubernetes::webhook_listens(const std::string& space, const std::string& service) const {
+  if (site_ == nullptr || site_->webhooks_late == Duration{}) return true;
+  const kube::Object found = api_->find("/services", space, service);
+  const Value* selector = found ? found->find({"spec", "selector"}) : nullptr;
+  if (selector == nullptr) return true;
+  for (const auto& [key, pod] : api_->storage().all("/pods")) {
+    if (key.space != space) continue;
+    bool matches = true;
+    for (const text::Entry& label : selector->entries())
+      matches = matches && text_at(*pod, {"metadata", "labels", label.key}) == label.value.text();
+    const Value* ready = kube::find_condition(*pod, "Ready");
+    if (!matches || ready == nullptr || text_at(*ready, {"status"}) != "True") continue;
+    const auto since = parse_instant(text_at(*ready, {"lastTransitionTime"}));
+    if (since && *since + site_->webhooks_late <= world_.now()) return true;
+  }
+  return false;
+}
+
+void Kubernetes::pushed() {
+  if (flux_) flux_->pushed();
+}
+
 void Kubernetes::close() {
   site_ = nullptr;
+  flux_.reset();
   api_.reset();
 }
 
@@ -283,6 +313,7 @@ Clusters::Clusters(talos::Fleet& fleet) : fleet_(fleet) {
 Clusters::~Clusters() {
   fleet_.kubernetes = nullptr;
   fleet_.kubelet_changed = nullptr;
+  if (git_ != nullptr) git_->on_push = nullptr;
   for (const auto& weak : all_)
     if (const auto one = weak.lock()) one->close();
 }
@@ -294,6 +325,15 @@ std::shared_ptr<Kubernetes> Clusters::of(const std::shared_ptr<talos::EtcdCluste
   std::erase_if(all_, [](const auto& each) { return each.expired(); });
   all_.push_back(made);
   return made;
+}
+
+void Clusters::use_git(flux::Git* git) {
+  git_ = git;
+  if (git_ != nullptr)
+    git_->on_push = [this] {
+      for (const auto& weak : all_)
+        if (const auto one = weak.lock()) one->pushed();
+    };
 }
 
 bool Clusters::changed(TalosNode& node) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lab/flux/flux.hpp"
 #include "lab/kube/api.hpp"
 #include "lab/talos/node.hpp"
 
@@ -30,6 +31,8 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   void handle(talos::TalosNode& node, net::Incoming request,
               std::shared_ptr<net::Responder> responder);
 
+  /// Something was pushed to a repository.
+  void pushed();
   /// Is anything simulated?
   bool live() const noexcept { return api_ != nullptr; }
   /// Begins the simulation if it has not begun; nullptr: no control plane has told its config yet.
@@ -45,6 +48,8 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
     talos::TalosNode* node = nullptr;  // while its kubelet runs
   };
   void begin(const talos::TalosNode& plane);
+  /// Does the server behind a webhook's Service listen by now?
+  bool webhook_listens(const std::string& space, const std::string& service) const;
   void restore(const talos::EtcdCluster& etcd);
   void tell(const kube::Change& change) const;
   bool answer_alone(const talos::TalosNode& node, const net::Incoming& request,
@@ -56,6 +61,7 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   std::map<std::string, Member> members_;
   std::string name_;
   std::unique_ptr<kube::Api> api_;
+  std::unique_ptr<flux::Flux> flux_;
 };
 
 /// All of a site's clusters, and what goes wrong in them.
@@ -70,6 +76,10 @@ class Clusters {
   Kubernetes* find(std::string_view cluster) const;
   talos::Fleet& fleet() noexcept { return fleet_; }
 
+  /// Where GitRepositories are cloned from; nothing: there is no server. It must outlive this.
+  void use_git(flux::Git* git);
+  flux::Git* git() const noexcept { return git_; }
+
   /// Why an image cannot be pulled, by a part of its name.
   std::map<std::string, std::string> refused_images;
   /// Servers behind webhooks listen so much later than their pods are ready.
@@ -80,6 +90,7 @@ class Clusters {
   bool changed(talos::TalosNode& node);
 
   talos::Fleet& fleet_;
+  flux::Git* git_ = nullptr;
   std::vector<std::weak_ptr<Kubernetes>> all_;
 };
 

@@ -78,6 +78,8 @@ class Faults::Reader {
       vm(value);
     } else if (action == "lease") {
       if (word(value) != "all") vm(value);
+    } else if (action == "webhooks") {
+      duration(value);
     } else if (action == "foreign") {
       if (!IpAddress::parse(word(value))) refuse(value, "an address is expected");
     } else if (action == "lock" || action == "backup" || action == "change" || action == "create") {
@@ -130,9 +132,9 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
   Faults faults;
   if (root.is_null()) return faults;
   if (!root.is_list()) reader.refuse(root, "a list of faults is expected");
-  static const std::vector<std::string> actions{"down",  "up",     "fill",   "free",   "quorum",
-                                                "lock",  "unlock", "backup", "change", "create",
-                                                "crash", "lease",  "dhcp",   "foreign"};
+  static const std::vector<std::string> actions{
+      "down",   "up",     "fill",  "free",  "quorum", "lock",    "unlock",     "backup",
+      "change", "create", "crash", "lease", "dhcp",   "foreign", "unpullable", "webhooks"};
   for (const text::Value& rule : root.items()) {
     if (!rule.is_map())
       reader.refuse(rule, "a fault is a map that begins with request, task, at or machine");

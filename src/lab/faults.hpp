@@ -50,7 +50,9 @@ class World;
 ///                        # create: { vm: 101, host: pve1, by: alice@pam, set: { name: intruder } }
 ///                        # crash: 100: its process dies; lease: 100 or all: the DHCP server gives
 ///                        # other addresses from now on; dhcp: false: it gives none; foreign:
-///                        # 10.0.1.11: somebody else's machine has this address
+///                        # 10.0.1.11: somebody else's machine has this address; unpullable:
+///                        # cilium: images with this in their name cannot be pulled; webhooks: 60s:
+///                        # servers of webhooks listen so much later than their pods are ready
 ///                        # `vm: any` is one of those there are, by the seed
 ///   - machine: { vm: 100, host: pve1 }   # what runs in this VM, in all of a host, in all there
 ///   are

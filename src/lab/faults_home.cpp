@@ -1,4 +1,6 @@
 #include "base/strings.hpp"
+#include "base/units.hpp"
+#include "lab/clusters.hpp"
 #include "lab/faults.hpp"
 #include "lab/home.hpp"
 #include "lab/pve/qemu.hpp"
@@ -39,6 +41,11 @@ bool Faults::do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance
       to->answer(200, "", {}, "a printer");
     };
     home.lans.add_foreign(rule.value.text(), {{80, page}});
+  } else if (what == "unpullable") {
+    home.estate.clusters().refused_images[rule.value.text()] =
+        "failed to pull and unpack image: failed to resolve reference: not found";
+  } else if (what == "webhooks") {
+    home.estate.clusters().webhooks_late = parse_duration(rule.value.text()).value_or(Duration{});
   } else if (what == "lease" && rule.value.text() == "all") {
     home.lans.change_all_leases();
   } else if (what == "lease" || what == "crash") {

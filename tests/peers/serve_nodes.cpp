@@ -12,6 +12,7 @@
 // client looks at the dates of certificates.
 
 #include "base/clock.hpp"
+#include "lab/clusters.hpp"
 #include "lab/sockets.hpp"
 #include "lab/talos/node.hpp"
 
@@ -88,6 +89,7 @@ int main(int argc, char** argv) {
   SystemClock clock;
   lab::World world{{.seed = 1, .start = clock.now()}};
   lab::talos::Fleet fleet{world};
+  lab::Clusters clusters{fleet};
   std::map<std::string, std::unique_ptr<TalosNode>> nodes;
   for (int i = 2; i < argc; ++i) {
     std::string word = argv[i];

@@ -79,7 +79,8 @@ Api::Result Api::send(const User& user, std::string method, std::string target, 
   return result;
 }
 
-Api::Result Api::apply(const text::Value& object, const std::string& manager, bool dry_run) {
+Api::Result Api::apply(const text::Value& object, const std::string& manager, bool dry_run,
+                       const std::string& as) {
   const std::string api_version = text_at(object, {"apiVersion"});
   const std::string kind = text_at(object, {"kind"});
   const Resource* resource = server_->kinds().find_kind(api_version, kind);
@@ -95,10 +96,12 @@ Api::Result Api::apply(const text::Value& object, const std::string& manager, bo
   const std::string path = fmt::format(
       "{}/{}/{}{}/{}?fieldManager={}&force=true{}", resource->group.empty() ? "/api" : "/apis",
       api_version, resource->namespaced ? fmt::format("namespaces/{}/", space) : "",
-      resource->plural, percent_encode(text_at(object, {"metadata", "name"})), manager,
-      dry_run ? "&dryRun=All" : "");
-  return send({"system:" + manager, {"system:masters", "system:authenticated"}}, "PATCH", path,
-              text::emit_json(object), "application/apply-patch+yaml");
+      resource->plural, percent_encode(text_at(object, {"metadata", "name"})),
+      percent_encode(manager), dry_run ? "&dryRun=All" : "");
+  const User user = as.empty()
+                        ? User{"system:" + manager, {"system:masters", "system:authenticated"}}
+                        : User{as, {"system:serviceaccounts", "system:authenticated"}};
+  return send(user, "PATCH", path, text::emit_json(object), "application/apply-patch+yaml");
 }
 
 void Api::settle(const std::function<void()>& work) {

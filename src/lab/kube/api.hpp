@@ -123,9 +123,10 @@ class Api {
   /// A request by somebody inside of the cluster. Only while etcd has quorum.
   Result send(const User& user, std::string method, std::string target, std::string body = "",
               std::string type = "application/json");
-  /// Server-side apply by somebody inside, with force. The namespace is the object's own or
-  /// `default`.
-  Result apply(const text::Value& object, const std::string& manager, bool dry_run = false);
+  /// Server-side apply by somebody inside, with force; by one who may do everything, or as this
+  /// user. The namespace is the object's own or `default`.
+  Result apply(const text::Value& object, const std::string& manager, bool dry_run = false,
+               const std::string& as = "");
   /// Does `work`, and at once all that controllers and kubelets would do about it in the next
   /// minute.
   void settle(const std::function<void()>& work);

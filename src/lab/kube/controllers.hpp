@@ -102,6 +102,7 @@ class Controllers {
   bool settling_ = false;
   Duration ahead_{};
   std::multimap<Duration, std::function<void()>> due_;
+  std::map<ObjectKey, unsigned> pulls_;  // that failed, by pod
   std::uint64_t next_pod_cidr_ = 0;
   std::uint64_t next_pod_address_ = 1;
 };

@@ -46,6 +46,23 @@ bool term_fits(const Value& term, const Value& node) {
   return true;
 }
 
+/// What Longhorn's manager says on a machine that it cannot work on; "" if it can.
+std::string longhorn_trouble(const Kubelet& kubelet) {
+  const auto has = [](const std::vector<std::string>& all, std::string_view wanted) {
+    return std::find(all.begin(), all.end(), wanted) != all.end();
+  };
+  for (const char* extension : {"iscsi-tools", "util-linux-tools"})
+    if (!has(kubelet.extensions, extension))
+      return fmt::format(
+          "failed to check environment, please make sure you have {} installed on "
+          "the host: nsenter: failed to execute {}: No such file or directory",
+          extension == std::string_view("iscsi-tools") ? "iscsiadm/open-iscsi" : "fstrim",
+          extension == std::string_view("iscsi-tools") ? "iscsiadm" : "fstrim");
+  if (!has(kubelet.mounts, "/var/lib/longhorn") && !has(kubelet.mounts, "/var/mnt/longhorn"))
+    return "path \"/var/lib/longhorn/\" is mounted on \"/var\" but it is not a shared mount";
+  return "";
+}
+
 void say(Value& pod, const char* type, bool holds, const std::string& reason,
          const std::string& message, const std::string& now) {
   Value& holder = map_at(pod, {"status"});
@@ -172,8 +189,13 @@ void Controllers::start_pod(const ObjectKey& key) {
     for (const Value& one : containers->items())
       if (const auto why = server_.options().refuse_image(text_at(one, {"image"})))
         refused[text_at(one, {"name"})] = *why;
+  // What the image itself would find missing on its node.
+  std::string lacks;
+  for (const Value& one : containers->items())
+    if (text_at(one, {"image"}).find("longhorn-manager") != std::string::npos)
+      lacks = longhorn_trouble(kubelet->second);
   const bool network = host || has_network(node);
-  const bool runs = network && refused.empty();
+  const bool runs = network && refused.empty() && lacks.empty();
   const bool ends = text_at(*pod, {"spec", "restartPolicy"}) != "Always";
   const Value* old = pod->find({"status", "containerStatuses"});
   const bool tried = old != nullptr && old->size() != 0 && !refused.empty();
@@ -216,7 +238,10 @@ void Controllers::start_pod(const ObjectKey& key) {
           } else {
             const auto why = refused.find(name);
             const std::string image = text_at(one, {"image"});
-            if (why == refused.end()) {
+            if (why == refused.end() && !lacks.empty()) {
+              set_at(state, {"state", "waiting", "reason"}, str("CrashLoopBackOff"));
+              set_at(state, {"state", "waiting", "message"}, str(lacks));
+            } else if (why == refused.end()) {
               set_at(state, {"state", "waiting", "reason"}, str("ContainerCreating"));
             } else if (tried) {
               set_at(state, {"state", "waiting", "reason"}, str("ImagePullBackOff"));
@@ -242,15 +267,22 @@ void Controllers::start_pod(const ObjectKey& key) {
   for (const auto& [container, why] : refused)
     tell(*pod, "Pod", "v1", "Warning", "Failed", fmt::format("Failed to pull image: {}", why),
          "kubelet");
+  if (!lacks.empty()) {
+    tell(*pod, "Pod", "v1", "Warning", "BackOff", lacks, "kubelet");
+    soon("start", key, 60s, [this](const ObjectKey& of) { start_pod(of); });
+  }
   if (!network)
     tell(*pod, "Pod", "v1", "Warning", "NetworkNotReady",
          "network is not ready: container runtime network not ready: NetworkReady=false "
          "reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not "
          "initialized",
          "kubelet");
-  if (!refused.empty() || (!runs && server_.network_ready))
-    soon("start", key, refused.empty() ? 5s : 15s, [this](const ObjectKey& of) { start_pod(of); });
-  else if (ends)
+  if (!refused.empty() || (!runs && server_.network_ready)) {
+    // Again after 15, 30 … 240 seconds; a network is looked for more often.
+    const unsigned tries = refused.empty() ? 0 : std::min(pulls_[key]++, 4u);
+    soon("start", key, refused.empty() ? Duration{5s} : Duration{15s} * (1u << tries),
+         [this](const ObjectKey& of) { start_pod(of); });
+  } else if (ends)
     soon("finish", key, 3s, [this](const ObjectKey& of) {
       const Object then = find("/pods", of);
       if (!then || text_at(*then, {"status", "phase"}) != "Running") return;
@@ -287,6 +319,7 @@ void Controllers::start_pod(const ObjectKey& key) {
 }
 
 void Controllers::end_pod(const ObjectKey& key) {
+  pulls_.erase(key);
   const Object pod = find("/pods", key);
   if (!pod || pod->find({"metadata", "deletionTimestamp"}) == nullptr) return;
   DeleteHow how;

@@ -1,0 +1,162 @@
+// Add-ons that others wait for: the approver of kubelets' certificates, and MetalLB.
+#include "base/address.hpp"
+#include "base/strings.hpp"
+#include "lab/flux/flux.hpp"
+#include "lab/kube/conditions.hpp"
+#include "lab/kube/json.hpp"
+#include "lab/network.hpp"
+#include "text/json.hpp"
+#include "text/yaml.hpp"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace rocca::lab::flux {
+
+using kube::set_at;
+using kube::str;
+using kube::text_at;
+using text::Value;
+
+namespace {
+
+constexpr const char* requests = "certificates.k8s.io/certificatesigningrequests";
+constexpr const char* pools = "metallb.io/ipaddresspools";
+
+/// Every address of a pool's entry, 10.0.9.0/28 or 10.0.9.1-10.0.9.20; at most 256 of them.
+std::vector<std::string> addresses_of(const std::string& entry) {
+  std::vector<std::string> out;
+  std::optional<IpAddress> first, last;
+  if (const auto cidr = Cidr::parse(entry)) {
+    first = cidr->network();
+    last = cidr->last();
+  } else if (const auto range = AddressRange::parse(entry)) {
+    first = range->first();
+    last = range->last();
+  }
+  for (; first && out.size() < 256 && !(*last < *first); first = first->plus(1))
+    out.push_back(to_string(*first));
+  return out;
+}
+
+}  // namespace
+
+void Flux::approve_requests() {
+  if (!runs("kubelet-serving-cert-approver")) return;
+  std::vector<Key> waiting;
+  for (const auto& [key, request] : api_.storage().all(requests))
+    if (text_at(*request, {"spec", "signerName"}) == "kubernetes.io/kubelet-serving" &&
+        kube::condition_status(*request, "Approved").empty() &&
+        kube::condition_status(*request, "Denied").empty())
+      waiting.push_back(key);
+  for (const Key& key : waiting)
+    api_.send({"system:kubelet-serving-cert-approver", {"system:masters"}}, "PATCH",
+              fmt::format("/apis/certificates.k8s.io/v1/certificatesigningrequests/{}/approval",
+                          key.name),
+              R"({"status":{"conditions":[{"type":"Approved","status":"True","reason":
+                "AutoApproved by kubelet-serving-cert-approver","message":"approved"}]}})",
+              "application/merge-patch+json");
+}
+
+/// The program that a Job runs to install Cilium leaves its agents and its operator behind.
+void Flux::install_cilium(const Value& job) {
+  if (kube::condition_status(job, "Complete") != "True") return;
+  const Value* containers = job.find({"spec", "template", "spec", "containers"});
+  if (containers == nullptr || containers->size() == 0 ||
+      text_at(containers->items().front(), {"image"}).find("cilium-cli") == std::string::npos)
+    return;
+  for (const Value& object : text::parse_yaml_stream(R"(
+apiVersion: v1
+kind: ServiceAccount
+metadata: { name: cilium, namespace: kube-system }
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: { name: cilium, namespace: kube-system, labels: { k8s-app: cilium } }
+spec:
+  selector: { matchLabels: { k8s-app: cilium } }
+  template:
+    metadata: { labels: { k8s-app: cilium } }
+    spec:
+      hostNetwork: true
+      serviceAccountName: cilium
+      priorityClassName: system-node-critical
+      tolerations: [ { operator: Exists } ]
+      containers: [ { name: cilium-agent, image: 'quay.io/cilium/cilium:v1.18.4' } ]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: cilium-operator, namespace: kube-system, labels: { name: cilium-operator } }
+spec:
+  selector: { matchLabels: { name: cilium-operator } }
+  template:
+    metadata: { labels: { name: cilium-operator } }
+    spec:
+      hostNetwork: true
+      serviceAccountName: cilium
+      tolerations: [ { operator: Exists } ]
+      containers: [ { name: cilium-operator, image: 'quay.io/cilium/operator-generic:v1.18.4' } ]
+)",
+                                                     "cilium"))
+    api_.apply(object, "Helm");
+}
+
+/// Gives Services of type LoadBalancer the addresses of MetalLB's pools, and somebody who answers
+/// there.
+void Flux::balance() {
+  if (!runs("metallb")) return;
+  std::set<std::string> taken;
+  std::vector<Key> waiting;
+  for (const auto& [key, service] : api_.storage().all("/services")) {
+    if (text_at(*service, {"spec", "type"}) != "LoadBalancer") continue;
+    const std::string has = text_at(*service, {"status", "loadBalancer", "ingress", "0", "ip"});
+    if (has.empty())
+      waiting.push_back(key);
+    else
+      taken.insert(has);
+  }
+  for (const Key& key : waiting) {
+    std::string chosen;
+    for (const auto& [pool_key, pool] : api_.storage().all(pools))
+      if (const Value* list = pool->find({"spec", "addresses"}); list != nullptr && list->is_list())
+        for (const Value& entry : list->items())
+          for (const std::string& address : addresses_of(entry.text()))
+            if (chosen.empty() && !taken.contains(address)) chosen = address;
+    if (chosen.empty()) return;
+    taken.insert(chosen);
+    set_status("/services", key, "controller", [&](Value& live) {
+      set_at(live, {"status", "loadBalancer", "ingress"},
+             kube::json(fmt::format(R"([{{"ip":"{}","ipMode":"VIP"}}])", chosen)));
+    });
+    const kube::Object service = find("/services", key);
+    if (!service) continue;
+    if (world_.network().holder(chosen)) continue;  // somebody else has it: a conflict on the wire
+    world_.network().add_address(chosen);
+    for (const Value& port : service->find({"spec", "ports"})->items())
+      world_.network().open(
+          chosen, static_cast<unsigned>(kube::int_at(port, {"port"})),
+          {fmt::format("service/{}/{}", key.space, key.name), std::nullopt,
+           [this, alive = std::weak_ptr<const bool>(alive_), key](
+               const net::Incoming&, const std::shared_ptr<net::Responder>& to) {
+             if (!alive.lock() || !has_endpoint(key)) return to->cut();
+             to->answer(200, "", {{"Content-Type", "text/plain"}}, key.name + "\n");
+           }});
+    balanced_.push_back(chosen);
+  }
+}
+
+bool Flux::has_endpoint(const Key& service) const {
+  for (const auto& [key, slice] : api_.storage().all("discovery.k8s.io/endpointslices")) {
+    if (key.space != service.space ||
+        text_at(*slice, {"metadata", "labels", "kubernetes.io/service-name"}) != service.name)
+      continue;
+    const Value* endpoints = slice->find("endpoints");
+    if (endpoints == nullptr || !endpoints->is_list()) continue;
+    for (const Value& one : endpoints->items())
+      if (kube::bool_at(one, {"conditions", "ready"})) return true;
+  }
+  return false;
+}
+
+}  // namespace rocca::lab::flux
