@@ -34,6 +34,8 @@ spec:
 
 spec::Spec load(const std::string& more, const std::string& kubernetes = "") {
   MemoryFiles files;
+  files.make_folder("/blue");
+  files.write("/blue/a.yaml", "# nothing\n");
   spec::Loaded loaded =
       spec::load_text(files, cluster_yaml(more, kubernetes), "cluster.yaml", "/blue");
   EXPECT_FALSE(loaded.diagnostics.has_errors()) << loaded.diagnostics.render();
