@@ -38,7 +38,8 @@ class World;
 ///     strings: true      # every number of the answer comes as a text
 ///     race: { by: alice@pam, host: pve2 }   # somebody creates a VM of the same id at this moment
 ///   - task: { type: qmcreate, id: "101" }
-///     fail: "text"       # as it begins (an id that its call had reserved is free again); or hang: true;
+///     fail: "text"       # as it begins (an id that its call had reserved is free again); or hang:
+///     true;
 ///                        # afterwards: true lets the work be done first
 ///   - at: 30s            # after the start of the lab
 ///     within: 60s        # and up to so much later; when is the seed's

@@ -198,10 +198,9 @@ class Cleaner {
   // A base lies in another folder; what it names relative to itself must still be found from the
   // spec's folder.
   TreePtr rebased(const TreePtr& tree, const Field& field) const {
-    const bool file =
-        field.type == Type::Path ||
-        (field.type == Type::Source && !is_sha256_hex(tree->text) && !is_url(tree->text) &&
-         tree->text.find('\n') == std::string::npos);
+    const bool file = field.type == Type::Path ||
+                      (field.type == Type::Source && !is_sha256_hex(tree->text) &&
+                       !is_url(tree->text) && tree->text.find('\n') == std::string::npos);
     if (!file || base_.empty() || tree->text.starts_with('/')) return tree;
     auto moved = std::make_shared<Tree>(*tree);
     moved->text = base_ + "/" + tree->text;
