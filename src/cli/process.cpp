@@ -4,6 +4,7 @@
 #include "cli/child.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <termios.h>
@@ -51,10 +52,21 @@ class SilentTerminal {
     [[maybe_unused]] const ssize_t wrote = ::write(descriptor_, text.data(), text.size());
   }
   bool read(char& c, const HeldSignals& signals) const {
-    ssize_t got = 0;
-    while ((got = ::read(descriptor_, &c, 1)) < 0 && errno == EINTR && signals.caught() == 0) {
+    // Signals come only while ppoll waits: none can slip in between the look and the wait.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    ::sigprocmask(SIG_BLOCK, &all, &before);
+    bool got = false;
+    while (signals.caught() == 0) {
+      pollfd waiting{descriptor_, POLLIN, 0};
+      const int ready = ::ppoll(&waiting, 1, nullptr, &before);
+      if (ready < 0 && errno == EINTR) continue;
+      got = ready == 1 && ::read(descriptor_, &c, 1) == 1;
+      break;
     }
-    return got == 1;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return got;
   }
 
  private:
