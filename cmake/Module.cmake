@@ -12,14 +12,30 @@
 set(ROCCA_LAYERS_FILE "${PROJECT_BINARY_DIR}/layers.txt")
 file(WRITE "${ROCCA_LAYERS_FILE}" "")
 
-# Every test file includes gmock and half of them RapidCheck: 2.7 s, or 1.3 s when they are read once for all. ccache sees
-# through a precompiled header only with -fpch-preprocess. Other compilers do without.
+# What nearly every file includes is read once for all: a file of src/ takes 2.0 s instead of 2.8 s, a test, which also
+# includes gmock and perhaps RapidCheck, 1.4 s less. ccache sees through a precompiled header only with -fpch-preprocess.
+# Other compilers do without, and so does clang-tidy, which thereby still finds a missing #include.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_library(rocca_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/headers.cpp)
+  target_link_libraries(rocca_headers PRIVATE fmt::fmt rocca_warnings)
+  target_compile_options(rocca_headers PRIVATE -fpch-preprocess)
+  target_precompile_headers(rocca_headers PRIVATE <algorithm> <array> <charconv> <chrono> <coroutine> <cstdint> <deque>
+    <filesystem> <functional> <map> <memory> <mutex> <optional> <ostream> <set> <span> <stop_token> <string>
+    <string_view> <utility> <variant> <vector> <fmt/format.h>)
+endif()
 if(BUILD_TESTING AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_library(rocca_test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_headers.cpp)
+  add_library(rocca_test_headers OBJECT ${CMAKE_CURRENT_LIST_DIR}/headers.cpp)
   target_link_libraries(rocca_test_headers PRIVATE GTest::gmock rocca_rapidcheck rocca_warnings)
   target_compile_options(rocca_test_headers PRIVATE -fpch-preprocess)
   target_precompile_headers(rocca_test_headers PRIVATE <gmock/gmock.h> <rapidcheck.h> <rapidcheck/gtest.h>)
 endif()
+
+function(rocca_reuse_headers target)
+  if(TARGET rocca_headers)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)
+    target_precompile_headers(${target} REUSE_FROM rocca_headers)
+  endif()
+endfunction()
 
 function(rocca_reuse_test_headers target)
   if(TARGET rocca_test_headers)
@@ -34,6 +50,7 @@ function(rocca_module name)
   add_library(rocca::${name} ALIAS rocca_${name})
   target_include_directories(rocca_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(rocca_${name} PUBLIC ${arg_USES} PRIVATE ${arg_PRIVATE} rocca_warnings)
+  rocca_reuse_headers(rocca_${name})
   file(APPEND "${ROCCA_LAYERS_FILE}" "${name}: ${arg_USES};${arg_PRIVATE}\n")
   file(APPEND "${ROCCA_LAYERS_FILE}" "${name} tests: ${arg_TEST_USES}\n")
   if(BUILD_TESTING AND arg_TESTS)

@@ -1,0 +1,1 @@
+// Only here to carry the precompiled headers that all libraries and all test programs share (cmake/Module.cmake).

@@ -1,1 +1,0 @@
-// Only here to carry the precompiled header that the test programs share (cmake/Module.cmake).
