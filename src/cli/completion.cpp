@@ -13,7 +13,7 @@ namespace rocca::cli {
 namespace {
 
 /// In single quotes for bash and zsh.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return "'" + replace_all(text, "'", R"('\'')") + "'";
 }
 /// In single quotes for fish, where a backslash escapes.
@@ -70,7 +70,7 @@ const Argument* first_argument(const Catalog& catalog, const std::string& topic)
 }
 
 std::string bash_values(std::string_view words) {
-  return fmt::format("COMPREPLY=($(compgen -W {} -- \"$cur\"))", quoted(words));
+  return fmt::format("COMPREPLY=($(compgen -W {} -- \"$cur\"))", in_quotes(words));
 }
 
 std::string bash_place(const Catalog& catalog, const std::string& topic) {
@@ -100,7 +100,7 @@ std::string bash_script(const Catalog& catalog) {
   std::string flags;
   std::string places;
   for (const std::string& topic : topics_of(catalog)) {
-    if (!topic.empty()) verbs += (verbs.empty() ? "" : "|") + quoted(topic);
+    if (!topic.empty()) verbs += (verbs.empty() ? "" : "|") + in_quotes(topic);
     const Command none{.name = "", .group = "", .summary = ""};
     const Command* command = find_command(catalog, topic);
     std::vector<std::string> words;
@@ -108,15 +108,15 @@ std::string bash_script(const Catalog& catalog) {
       std::vector<std::string> patterns;
       for (const std::string& word : spellings(flag)) {
         words.push_back(word);
-        patterns.push_back(quoted(topic + " " + word));
+        patterns.push_back(in_quotes(topic + " " + word));
       }
       if (flag.takes_value())
         values += fmt::format("    {}) {}; return ;;\n", join(patterns, "|"),
                               flag.choices.empty() ? "COMPREPLY=($(compgen -f -- \"$cur\"))"
                                                    : bash_values(join(flag.choices, " ")));
     }
-    flags += fmt::format("      {}) {} ;;\n", quoted(topic), bash_values(join(words, " ")));
-    places += fmt::format("    {}) {} ;;\n", quoted(topic), bash_place(catalog, topic));
+    flags += fmt::format("      {}) {} ;;\n", in_quotes(topic), bash_values(join(words, " ")));
+    places += fmt::format("    {}) {} ;;\n", in_quotes(topic), bash_place(catalog, topic));
   }
   return fmt::format(R"(# bash completion for rocca; use: source <(rocca completion bash)
 _rocca() {{
@@ -157,7 +157,7 @@ complete -F _rocca rocca
 
 /// `word:what it is` for zsh's _describe, where a colon in the word or text needs a backslash.
 std::string zsh_item(std::string_view word, std::string_view text) {
-  return quoted(replace_all(word, ":", "\\:") + ":" + replace_all(text, ":", "\\:"));
+  return in_quotes(replace_all(word, ":", "\\:") + ":" + replace_all(text, ":", "\\:"));
 }
 
 std::string zsh_place(const Catalog& catalog, const std::string& topic) {
@@ -191,7 +191,7 @@ std::string zsh_script(const Catalog& catalog) {
   std::string flags;
   std::string places;
   for (const std::string& topic : topics_of(catalog)) {
-    if (!topic.empty()) verbs += (verbs.empty() ? "" : "|") + quoted(topic);
+    if (!topic.empty()) verbs += (verbs.empty() ? "" : "|") + in_quotes(topic);
     const Command none{.name = "", .group = "", .summary = ""};
     const Command* command = find_command(catalog, topic);
     std::string items;
@@ -199,15 +199,15 @@ std::string zsh_script(const Catalog& catalog) {
       std::vector<std::string> patterns;
       for (const std::string& word : spellings(flag)) {
         items += " " + zsh_item(word, flag.help);
-        patterns.push_back(quoted(topic + " " + word));
+        patterns.push_back(in_quotes(topic + " " + word));
       }
       if (flag.takes_value())
         values +=
             fmt::format("    {}) {}; return ;;\n", join(patterns, "|"),
                         flag.choices.empty() ? "_files" : "compadd -- " + join(flag.choices, " "));
     }
-    flags += fmt::format("      {}) items=({}) ;;\n", quoted(topic), items.substr(1));
-    places += fmt::format("    {}) {} ;;\n", quoted(topic), zsh_place(catalog, topic));
+    flags += fmt::format("      {}) items=({}) ;;\n", in_quotes(topic), items.substr(1));
+    places += fmt::format("    {}) {} ;;\n", in_quotes(topic), zsh_place(catalog, topic));
   }
   return fmt::format(R"(#compdef rocca
 # zsh completion for rocca; put it into a folder of $fpath as _rocca

@@ -56,7 +56,7 @@ bool cron_field(std::string_view text, std::uint64_t low, std::uint64_t high) {
   return true;
 }
 
-std::string quoted(const Tree& scalar) {
+std::string in_quotes(const Tree& scalar) {
   return fmt::format("`{}`", scalar.text);
 }
 
@@ -73,7 +73,7 @@ std::string size_hint(const Tree& scalar) {
 std::optional<Complaint> wrong_type(const Field& field, const Tree& scalar, std::string hint = "") {
   return Complaint{"wrong-type",
                    fmt::format("expected {}, found {} {}", describe_value(field),
-                               text::to_string(scalar.kind), quoted(scalar)),
+                               text::to_string(scalar.kind), in_quotes(scalar)),
                    std::move(hint)};
 }
 
@@ -81,7 +81,7 @@ std::optional<Complaint> check_enum(const Field& field, const Tree& scalar) {
   const auto values = enum_values(field);
   if (std::find(values.begin(), values.end(), scalar.text) != values.end()) return std::nullopt;
   return Complaint{"bad-value",
-                   fmt::format("{} is not {}{}", quoted(scalar),
+                   fmt::format("{} is not {}{}", in_quotes(scalar),
                                values.size() == 1 ? values[0] : "one of " + enumerate(values),
                                did_you_mean(scalar.text, values)),
                    ""};
@@ -93,13 +93,13 @@ std::optional<Complaint> check_int(const Field& field, const Tree& scalar) {
   const auto limits = int_limits(field);
   if (value && (!limits || (*value >= limits->low && *value <= limits->high))) return std::nullopt;
   return Complaint{"out-of-range",
-                   fmt::format("{} is not {}", quoted(scalar), describe_value(field)), ""};
+                   fmt::format("{} is not {}", in_quotes(scalar), describe_value(field)), ""};
 }
 
 std::optional<Complaint> check_version(const Tree& scalar) {
   if (Version::parse(scalar.text)) return std::nullopt;
   const auto loose = Version::parse_loose(scalar.text);
-  return Complaint{"bad-version", fmt::format("{} is not a version", quoted(scalar)),
+  return Complaint{"bad-version", fmt::format("{} is not a version", in_quotes(scalar)),
                    loose ? fmt::format("write all three parts, such as v{}", to_string(*loose))
                          : "versions look like v1.11.5"};
 }
@@ -107,23 +107,23 @@ std::optional<Complaint> check_version(const Tree& scalar) {
 std::optional<Complaint> check_subnet(const Tree& scalar) {
   const auto cidr = Cidr::parse(scalar.text);
   if (!cidr)
-    return Complaint{"bad-subnet", fmt::format("{} is not a network", quoted(scalar)),
+    return Complaint{"bad-subnet", fmt::format("{} is not a network", in_quotes(scalar)),
                      "networks are written with their prefix length, such as 10.0.0.0/16"};
   if (cidr->is_network()) return std::nullopt;
   return Complaint{
-      "bad-subnet", fmt::format("{} is an address inside a network", quoted(scalar)),
+      "bad-subnet", fmt::format("{} is an address inside a network", in_quotes(scalar)),
       fmt::format("the network is {}", to_string(Cidr(cidr->network(), cidr->prefix())))};
 }
 
 std::optional<Complaint> check_mac(const Tree& scalar) {
   const auto mac = MacAddress::parse(scalar.text);
   if (!mac)
-    return Complaint{"bad-mac", fmt::format("{} is not a MAC address", quoted(scalar)),
+    return Complaint{"bad-mac", fmt::format("{} is not a MAC address", in_quotes(scalar)),
                      "MAC addresses look like BC:24:11:00:00:01"};
   if (!mac->is_multicast()) return std::nullopt;
-  return Complaint{"bad-mac",
-                   fmt::format("{} is a multicast address, which no NIC can have", quoted(scalar)),
-                   "the second digit must be even"};
+  return Complaint{
+      "bad-mac", fmt::format("{} is a multicast address, which no NIC can have", in_quotes(scalar)),
+      "the second digit must be even"};
 }
 
 std::optional<Complaint> check_path(const Tree& scalar) {
@@ -134,7 +134,7 @@ std::optional<Complaint> check_path(const Tree& scalar) {
 std::optional<Complaint> simple(bool good, std::string_view code, const Field& field,
                                 const Tree& scalar, std::string hint = "") {
   if (good) return std::nullopt;
-  return Complaint{code, fmt::format("{} is not {}", quoted(scalar), describe_value(field)),
+  return Complaint{code, fmt::format("{} is not {}", in_quotes(scalar), describe_value(field)),
                    std::move(hint)};
 }
 
@@ -205,7 +205,7 @@ std::optional<Complaint> check_scalar(const Field& field, const Tree& scalar) {
       return check_int(field, scalar);
     case Type::Size:
       if (scalar.kind == Kind::String && Bytes::parse(scalar.text)) return std::nullopt;
-      return Complaint{"bad-size", fmt::format("{} is not a size", quoted(scalar)),
+      return Complaint{"bad-size", fmt::format("{} is not a size", in_quotes(scalar)),
                        size_hint(scalar)};
     case Type::Duration:
       return simple(scalar.kind == Kind::String && parse_duration(scalar.text).has_value(),

@@ -97,7 +97,7 @@ bool names_user(const Value& binding, const User& user) {
 std::string go_list(const Value* list) {
   std::vector<std::string> words;
   if (list != nullptr)
-    for (const Value& one : list->items()) words.push_back(quoted(one.text()));
+    for (const Value& one : list->items()) words.push_back(in_quotes(one.text()));
   return "[" + join(words, " ") + "]";
 }
 
@@ -165,16 +165,16 @@ std::optional<std::string> Server::refuse(const User& user, const Question& ques
   for (const Value& rule : rules_for(user, question.space))
     if (covers(rule, question)) return std::nullopt;
   if (!question.path.empty())
-    return fmt::format("forbidden: User {} cannot {} path {}", quoted(user.name), question.verb,
-                       quoted(question.path));
+    return fmt::format("forbidden: User {} cannot {} path {}", in_quotes(user.name), question.verb,
+                       in_quotes(question.path));
   const std::string resource = question.subresource.empty()
                                    ? question.resource
                                    : question.resource + "/" + question.subresource;
-  return fmt::format("User {} cannot {} resource {} in API group {} {}", quoted(user.name),
-                     question.verb, quoted(resource), quoted(question.group),
+  return fmt::format("User {} cannot {} resource {} in API group {} {}", in_quotes(user.name),
+                     question.verb, in_quotes(resource), in_quotes(question.group),
                      question.space.empty()
                          ? "at the cluster scope"
-                         : fmt::format("in the namespace {}", quoted(question.space)));
+                         : fmt::format("in the namespace {}", in_quotes(question.space)));
 }
 
 void Server::check_escalation(const Resource& resource, const Value& object,
@@ -224,11 +224,11 @@ void Server::check_escalation(const Resource& resource, const Value& object,
   }
   if (missing.empty()) return;
   std::vector<std::string> groups;
-  for (const std::string& group : write.user.groups) groups.push_back(quoted(group));
+  for (const std::string& group : write.user.groups) groups.push_back(in_quotes(group));
   throw forbidden(resource.group, resource.plural, text_at(object, {"metadata", "name"}),
                   fmt::format("user {} (groups=[{}]) is attempting to grant RBAC permissions not "
                               "currently held:\n{}",
-                              quoted(write.user.name), join(groups, " "), join(missing, "\n")));
+                              in_quotes(write.user.name), join(groups, " "), join(missing, "\n")));
 }
 
 Reply Server::review(Call& call) {

@@ -87,8 +87,8 @@ Api::Result Api::apply(const text::Value& object, const std::string& manager, bo
   if (resource == nullptr)
     return {404, Failure{404,
                          "NotFound",
-                         fmt::format("no matches for kind {} in version {}", quoted(kind),
-                                     quoted(api_version)),
+                         fmt::format("no matches for kind {} in version {}", in_quotes(kind),
+                                     in_quotes(api_version)),
                          {}}
                      .status()};
   std::string space = text_at(object, {"metadata", "namespace"});

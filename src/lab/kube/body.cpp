@@ -52,7 +52,7 @@ void Server::check_options(const Call& call, std::string_view kind) const {
     causes.push_back(Cause::too_long("fieldManager", "may not be more than 128 bytes"));
   for (const char c : manager)
     if (c < 0x20 || c == 0x7f) {
-      causes.push_back(Cause::invalid("fieldManager", quoted(manager),
+      causes.push_back(Cause::invalid("fieldManager", in_quotes(manager),
                                       fmt::format("should only contain printable characters, "
                                                   "but has unprintable character '{}' at {}",
                                                   c, manager.find(c))));
@@ -64,14 +64,14 @@ void Server::check_options(const Call& call, std::string_view kind) const {
   for (const std::string& one : dry)
     if (one != "All") {
       std::vector<std::string> all;
-      for (const std::string& each : dry) all.push_back(quoted(each));
+      for (const std::string& each : dry) all.push_back(in_quotes(each));
       causes.push_back(Cause::unsupported("dryRun", "[" + join(all, " ") + "]", {"All"}));
       break;
     }
   const std::string validation = call.option_or("fieldValidation");
   if (!validation.empty() && validation != "Ignore" && validation != "Strict" &&
       validation != "Warn")
-    causes.push_back(Cause::unsupported("fieldValidation", quoted(validation),
+    causes.push_back(Cause::unsupported("fieldValidation", in_quotes(validation),
                                         {"", "Ignore", "Strict", "Warn"}));
   if (!causes.empty()) throw invalid("meta.k8s.io", kind, "", causes);
 }
@@ -141,7 +141,7 @@ Value Server::read_object(const Resource& resource, const Value& sent, const Cal
     }
     if (kind != resource.kind) {
       const std::vector<Cause> causes{
-          Cause::invalid("kind", quoted(kind), "must be " + resource.kind)};
+          Cause::invalid("kind", in_quotes(kind), "must be " + resource.kind)};
       throw invalid(resource.group, kind, text_at(sent, {"metadata", "name"}), causes);
     }
   } else if ((!kind.empty() && kind != resource.kind) ||
@@ -179,15 +179,15 @@ Value Server::read_object(const Resource& resource, const Value& sent, const Cal
   }
   const std::string validation = call.option_or("fieldValidation", "Warn");
   std::vector<std::string> problems;
-  for (const std::string& one : duplicates) problems.push_back("duplicate field " + quoted(one));
-  for (const std::string& one : unknown) problems.push_back("unknown field " + quoted(one));
+  for (const std::string& one : duplicates) problems.push_back("duplicate field " + in_quotes(one));
+  for (const std::string& one : unknown) problems.push_back("unknown field " + in_quotes(one));
   if (!problems.empty() && is_strict(call)) {
     if (call.verb == "patch") {
       std::map<std::string, Value> by_key;
       for (const text::Entry& entry : sent.entries()) by_key[entry.key] = entry.value;
       Value shown_object = Value::map();
       for (auto& [key, value] : by_key) shown_object.set(key, std::move(value));
-      std::vector<Cause> causes{Cause::invalid("patch", quoted(text::emit_json(shown_object)),
+      std::vector<Cause> causes{Cause::invalid("patch", in_quotes(text::emit_json(shown_object)),
                                                "strict decoding error: " + join(problems, ", "))};
       throw invalid("", "", "", causes);
     }

@@ -232,7 +232,7 @@ void Server::accept_names(const std::string& name) {
     const auto clash = [&](const char* field, const char* reason) {
       const std::string mine = text_at(names, {field});
       if (!mine.empty() && mine == text_at(*other, {"status", "acceptedNames", field}))
-        clashes.emplace_back(reason, fmt::format("{} is already in use", quoted(mine)));
+        clashes.emplace_back(reason, fmt::format("{} is already in use", in_quotes(mine)));
     };
     clash("plural", "PluralConflict");
     clash("singular", "SingularConflict");
@@ -243,7 +243,7 @@ void Server::accept_names(const std::string& name) {
            words(other->find({"status", "acceptedNames", "shortNames"})))
         if (mine == theirs)
           clashes.emplace_back("ShortNamesConflict",
-                               fmt::format("{} is already in use", quoted(mine)));
+                               fmt::format("{} is already in use", in_quotes(mine)));
   }
   Value accepted = names;
   if (!clashes.empty()) {

@@ -90,9 +90,9 @@ void disown_roots(FieldSet& set) {
 }
 
 std::string conflict_name(const Owner& owner) {
-  std::string name = quoted(owner.manager);
+  std::string name = in_quotes(owner.manager);
   if (!owner.subresource.empty())
-    name += fmt::format(" with subresource {}", quoted(owner.subresource));
+    name += fmt::format(" with subresource {}", in_quotes(owner.subresource));
   if (owner.operation == "Update") name += " using " + owner.api_version;
   return name;
 }

@@ -54,7 +54,7 @@ std::vector<std::string> baseline_violations(const Value& spec) {
   std::vector<std::string> paths;
   if (const Value* volumes = spec.find("volumes"); volumes != nullptr && volumes->is_list())
     for (const Value& volume : volumes->items())
-      if (volume.find("hostPath") != nullptr) paths.push_back(quoted(text_at(volume, {"name"})));
+      if (volume.find("hostPath") != nullptr) paths.push_back(in_quotes(text_at(volume, {"name"})));
   if (!paths.empty())
     out.push_back(fmt::format("hostPath volumes (volume{} {})", paths.size() == 1 ? "" : "s",
                               join(paths, ", ")));
@@ -63,7 +63,7 @@ std::vector<std::string> baseline_violations(const Value& spec) {
   for (const char* list : {"initContainers", "containers"})
     if (const Value* containers = spec.find(list); containers != nullptr && containers->is_list())
       for (const Value& container : containers->items()) {
-        const std::string name = quoted(text_at(container, {"name"}));
+        const std::string name = in_quotes(text_at(container, {"name"}));
         if (bool_at(container, {"securityContext", "privileged"})) strong.push_back(name);
         if (const Value* all = container.find("ports"); all != nullptr && all->is_list())
           for (const Value& port : all->items())
@@ -95,7 +95,7 @@ void Server::admit_pod(Value& object, const std::string& space) {
     throw forbidden("", "pods", name,
                     fmt::format("error looking up service account {}/{}: serviceaccount {} not "
                                 "found",
-                                space, account, quoted(account)));
+                                space, account, in_quotes(account)));
   const Value* mount = spec.find("automountServiceAccountToken");
   if (mount == nullptr) mount = found->find("automountServiceAccountToken");
   if (mount == nullptr || mount->as_bool() != false)

@@ -264,7 +264,7 @@ Reply Server::bind(Call& call) {
   const std::string node = text_at(*pod, {"spec", "nodeName"});
   if (!node.empty())
     throw conflict("", "pods/binding", name,
-                   fmt::format("pod {} is already assigned to node {}", name, quoted(node)));
+                   fmt::format("pod {} is already assigned to node {}", name, in_quotes(node)));
   assign(key, text_at(sent, {"target", "name"}));
   return created();
 }
@@ -310,7 +310,7 @@ Reply Server::pod_log(Call& call) {
       if (!given.empty()) reason = given;
     }
     throw bad_request(fmt::format("container {} in pod {} is waiting to start: {}",
-                                  quoted(container), quoted(call.name), reason));
+                                  in_quotes(container), in_quotes(call.name), reason));
   }
   if (const auto trouble = kubelet_trouble(node); trouble && options_.kubelets)
     throw internal_error(fmt::format("Get \"https://{}:10250/containerLogs/{}/{}/{}\": {}",

@@ -20,7 +20,8 @@ std::optional<std::int64_t> number_option(const Call& call, std::string_view nam
   if (!text || text->empty()) return std::nullopt;
   const auto number = parse_int(*text);
   if (!number)
-    throw bad_request(fmt::format("strconv.ParseInt: parsing {}: invalid syntax", quoted(*text)));
+    throw bad_request(
+        fmt::format("strconv.ParseInt: parsing {}: invalid syntax", in_quotes(*text)));
   return number;
 }
 
@@ -47,8 +48,8 @@ void check_match(const Call& call) {
           Cause::forbidden("resourceVersionMatch",
                            "resourceVersionMatch is forbidden unless resourceVersion is provided"));
     else if (match != "Exact" && match != "NotOlderThan")
-      causes.push_back(
-          Cause::unsupported("resourceVersionMatch", quoted(match), {"Exact", "NotOlderThan", ""}));
+      causes.push_back(Cause::unsupported("resourceVersionMatch", in_quotes(match),
+                                          {"Exact", "NotOlderThan", ""}));
     else if (match == "Exact" && revision == "0")
       causes.push_back(Cause::forbidden(
           "resourceVersionMatch",
@@ -69,7 +70,7 @@ std::uint64_t read_revision(const std::string& text, bool watch) {
   if (number) return *number;
   const std::string why = fmt::format(
       "resourceVersion: Invalid value: {}: strconv.ParseUint: parsing {}: invalid syntax",
-      quoted(text), quoted(text));
+      in_quotes(text), in_quotes(text));
   if (watch) throw plain_error(why);
   throw bad_request("invalid resource version: " + why);
 }
@@ -105,7 +106,7 @@ void check_fields(const Resource& resource, const FieldSelector& selector) {
     if (resource.custom()) throw bad_request("field label not supported: " + field);
     throw bad_request(fmt::format(
         "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-        quoted(field)));
+        in_quotes(field)));
   }
 }
 

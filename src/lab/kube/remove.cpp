@@ -51,7 +51,7 @@ DeleteHow read_how(Call& call, const Schemas& schemas) {
   const auto orphan = options.find("orphanDependents");
   if (!how.propagation.empty() && orphan != nullptr) {
     const std::vector<Cause> causes{
-        Cause::invalid("propagationPolicy", quoted(how.propagation),
+        Cause::invalid("propagationPolicy", in_quotes(how.propagation),
                        "orphanDependents and deletionPropagation cannot be both set")};
     throw invalid("meta.k8s.io", "DeleteOptions", "", causes);
   }
@@ -60,7 +60,7 @@ DeleteHow read_how(Call& call, const Schemas& schemas) {
   if (!how.propagation.empty() && how.propagation != "Foreground" &&
       how.propagation != "Background" && how.propagation != "Orphan") {
     const std::vector<Cause> causes{
-        Cause::unsupported("propagationPolicy", quoted(how.propagation),
+        Cause::unsupported("propagationPolicy", in_quotes(how.propagation),
                            {"Foreground", "Background", "Orphan", "nil"})};
     throw invalid("meta.k8s.io", "DeleteOptions", "", causes);
   }

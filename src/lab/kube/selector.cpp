@@ -61,7 +61,7 @@ void check_key(const std::string& key) {
   const std::vector<std::string> wrong = wrong_qualified_name(key);
   if (!wrong.empty())
     throw bad_request(fmt::format("unable to parse requirement: <nil>: Invalid value: {}: {}",
-                                  quoted(key), wrong.front()));
+                                  in_quotes(key), wrong.front()));
 }
 
 void check_values(const std::string& key, const std::vector<std::string>& values) {
@@ -69,7 +69,7 @@ void check_values(const std::string& key, const std::vector<std::string>& values
     if (const auto wrong = wrong_label_value(values[i]); !wrong.empty())
       throw bad_request(
           fmt::format("unable to parse requirement: values[{}][{}]: Invalid value: {}: {}", i, key,
-                      quoted(values[i]), wrong.front()));
+                      in_quotes(values[i]), wrong.front()));
 }
 
 }  // namespace

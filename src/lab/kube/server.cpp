@@ -394,7 +394,7 @@ void Server::send(const std::shared_ptr<net::Responder>& to, const Call& call, R
   headers.add("Content-Type", reply.type);
   headers.add("Cache-Control", "no-cache, private");
   for (const std::string& warning : call.warnings)
-    headers.add("Warning", "299 - " + quoted(warning));
+    headers.add("Warning", "299 - " + in_quotes(warning));
   to->answer(reply.status, "", std::move(headers), std::move(body), {});
 }
 

@@ -36,7 +36,7 @@ Cause Cause::forbidden(std::string field, std::string why) {
 Cause Cause::unsupported(std::string field, std::string shown,
                          const std::vector<std::string>& known) {
   std::vector<std::string> words;
-  for (const std::string& one : known) words.push_back(quoted(one));
+  for (const std::string& one : known) words.push_back(in_quotes(one));
   return {"FieldValueNotSupported",
           fmt::format("Unsupported value: {}: supported values: {}", shown, join(words, ", ")),
           std::move(field)};
@@ -62,7 +62,7 @@ std::string qualified(std::string_view name, std::string_view group) {
   return group.empty() ? std::string(name) : fmt::format("{}.{}", name, group);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return text::emit_json(Value::string(std::string(text)));
 }
 

@@ -38,7 +38,7 @@ struct Failure {
 /// `configmaps` or `deployments.apps`.
 std::string qualified(std::string_view name, std::string_view group);
 /// A Go string literal as %q prints it.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 Failure bad_request(std::string message);
 Failure not_found(std::string_view group, std::string_view resource, std::string_view name);

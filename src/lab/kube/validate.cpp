@@ -33,9 +33,9 @@ void check_labels(const Value& metadata, const std::string& path, std::vector<Ca
   if (labels == nullptr || !labels->is_map()) return;
   for (const text::Entry& label : labels->entries()) {
     for (const std::string& why : wrong_qualified_name(label.key))
-      causes.push_back(Cause::invalid(path, quoted(label.key), why));
+      causes.push_back(Cause::invalid(path, in_quotes(label.key), why));
     for (const std::string& why : wrong_label_value(label.value.text()))
-      causes.push_back(Cause::invalid(path, quoted(label.value.text()), why));
+      causes.push_back(Cause::invalid(path, in_quotes(label.value.text()), why));
   }
 }
 
@@ -46,10 +46,10 @@ void check_finalizers(const Value& metadata, std::vector<Cause>& causes) {
     const std::string& name = list->items()[i].text();
     const std::vector<std::string> wrong = wrong_qualified_name(name);
     for (const std::string& why : wrong)
-      causes.push_back(Cause::invalid("metadata.finalizers", quoted(name), why));
+      causes.push_back(Cause::invalid("metadata.finalizers", in_quotes(name), why));
     const bool standard = name == "orphan" || name == "foregroundDeletion" || name == "kubernetes";
     if (wrong.empty() && !standard && name.find('/') == std::string::npos)
-      causes.push_back(Cause::invalid(fmt::format("metadata.finalizers[{}]", i), quoted(name),
+      causes.push_back(Cause::invalid(fmt::format("metadata.finalizers[{}]", i), in_quotes(name),
                                       "name is neither a standard finalizer name nor is it fully "
                                       "qualified"));
   }
@@ -64,14 +64,14 @@ std::vector<Cause> check_metadata(const Resource& resource, const Value& object,
     causes.push_back(Cause::required("metadata.name", "name or generateName is required"));
   else if (live == nullptr)
     for (const std::string& why : wrong_name(resource, name))
-      causes.push_back(Cause::invalid("metadata.name", quoted(name), why));
+      causes.push_back(Cause::invalid("metadata.name", in_quotes(name), why));
   check_labels(metadata, "metadata.labels", causes);
   if (const Value* annotations = metadata.find("annotations");
       annotations != nullptr && annotations->is_map()) {
     std::size_t total = 0;
     for (const text::Entry& entry : annotations->entries()) {
       for (const std::string& why : wrong_qualified_name(to_lower(entry.key)))
-        causes.push_back(Cause::invalid("metadata.annotations", quoted(entry.key), why));
+        causes.push_back(Cause::invalid("metadata.annotations", in_quotes(entry.key), why));
       total += entry.key.size() + entry.value.text().size();
     }
     if (total > annotations_limit)
@@ -86,7 +86,7 @@ std::vector<Cause> check_metadata(const Resource& resource, const Value& object,
       for (const Value& one : now->items())
         if (before == nullptr ||
             std::find(before->items().begin(), before->items().end(), one) == before->items().end())
-          fresh.push_back(quoted(one.text()));
+          fresh.push_back(in_quotes(one.text()));
     if (!fresh.empty()) {
       // Found twice on the way: by the generic and by the kind's own check.
       const Cause cause = Cause::forbidden(
@@ -112,11 +112,11 @@ void check_data(const Resource& resource, const Value& object, const Value* live
     for (const text::Entry& entry : map->entries()) {
       for (const std::string& why : wrong_config_key(entry.key))
         causes.push_back(
-            Cause::invalid(fmt::format("{}[{}]", field, entry.key), quoted(entry.key), why));
+            Cause::invalid(fmt::format("{}[{}]", field, entry.key), in_quotes(entry.key), why));
       total +=
           secret || map == binary ? entry.value.text().size() * 3 / 4 : entry.value.text().size();
       if (map == data && binary != nullptr && binary->find(entry.key) != nullptr)
-        causes.push_back(Cause::invalid(fmt::format("data[{}]", entry.key), quoted(entry.key),
+        causes.push_back(Cause::invalid(fmt::format("data[{}]", entry.key), in_quotes(entry.key),
                                         "duplicate of key present in binaryData"));
     }
   }
@@ -136,7 +136,7 @@ void check_data(const Resource& resource, const Value& object, const Value* live
   }
   if (secret && text_at(*live, {"type"}) != text_at(object, {"type"}))
     causes.push_back(
-        Cause::invalid("type", quoted(text_at(object, {"type"})), "field is immutable"));
+        Cause::invalid("type", in_quotes(text_at(object, {"type"})), "field is immutable"));
 }
 
 void check_secret_type(const Value& object, std::vector<Cause>& causes) {

@@ -34,10 +34,10 @@ void check_containers(const Value& spec, const std::string& path, std::vector<Ca
       causes.push_back(Cause::required(where + ".name"));
     } else {
       for (const std::string& why : wrong_label(name))
-        causes.push_back(Cause::invalid(where + ".name", quoted(name), why));
+        causes.push_back(Cause::invalid(where + ".name", in_quotes(name), why));
       if (std::find(names.begin(), names.end(), name) != names.end())
         causes.push_back(
-            {"FieldValueDuplicate", "Duplicate value: " + quoted(name), where + ".name"});
+            {"FieldValueDuplicate", "Duplicate value: " + in_quotes(name), where + ".name"});
     }
     names.push_back(name);
     if (text_at(one, {"image"}).empty()) causes.push_back(Cause::required(where + ".image"));
@@ -58,7 +58,7 @@ void check_containers(const Value& spec, const std::string& path, std::vector<Ca
             std::any_of(volumes->items().begin(), volumes->items().end(),
                         [&](const Value& known) { return text_at(known, {"name"}) == volume; });
         if (!there)
-          causes.push_back({"FieldValueNotFound", "Not found: " + quoted(volume),
+          causes.push_back({"FieldValueNotFound", "Not found: " + in_quotes(volume),
                             fmt::format("{}.volumeMounts[{}].name", where, j)});
       }
     if (const Value* limits = one.find({"resources", "limits"}))
@@ -67,7 +67,7 @@ void check_containers(const Value& spec, const std::string& path, std::vector<Ca
           if (quantity_value(request->text()).value_or(0) >
               quantity_value(limit.value.text()).value_or(0))
             causes.push_back(
-                Cause::invalid(where + ".resources.requests", quoted(request->text()),
+                Cause::invalid(where + ".resources.requests", in_quotes(request->text()),
                                fmt::format("must be less than or equal to {} limit of {}",
                                            limit.key, limit.value.text())));
   }
@@ -167,7 +167,7 @@ void check_kind(const Resource& resource, const Value& object, const Value* live
       check_containers(*spec, "spec", causes);
       const std::string policy = text_at(*spec, {"restartPolicy"});
       if (policy != "Always" && policy != "OnFailure" && policy != "Never")
-        causes.push_back(Cause::unsupported("spec.restartPolicy", quoted(policy),
+        causes.push_back(Cause::unsupported("spec.restartPolicy", in_quotes(policy),
                                             {"Always", "OnFailure", "Never"}));
     }
   } else if (key == "/services") {

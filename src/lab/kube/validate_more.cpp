@@ -17,7 +17,7 @@ namespace {
 
 void check_address(const std::string& address, const std::string& path,
                    std::vector<Cause>& causes) {
-  const std::string shown = quoted(address);
+  const std::string shown = in_quotes(address);
   if (address.starts_with("127.") || address == "::1")
     causes.push_back(
         Cause::invalid(path, shown, "may not be in the loopback range (127.0.0.0/8, ::1/128)"));
@@ -42,7 +42,7 @@ bool is_v6(const std::string& address) {
 void check_slice(const Value& object, const Value* live, std::vector<Cause>& causes) {
   const std::string family = text_at(object, {"addressType"});
   if (live != nullptr && text_at(*live, {"addressType"}) != family)
-    causes.push_back(Cause::invalid("addressType", quoted(family), "field is immutable"));
+    causes.push_back(Cause::invalid("addressType", in_quotes(family), "field is immutable"));
   const Value* endpoints = object.find("endpoints");
   if (endpoints == nullptr || !endpoints->is_list()) return;
   for (std::size_t i = 0; i < endpoints->items().size(); ++i) {
@@ -52,14 +52,14 @@ void check_slice(const Value& object, const Value* live, std::vector<Cause>& cau
       const std::string& address = addresses->items()[j].text();
       const std::string path = fmt::format("endpoints[{}].addresses[{}]", i, j);
       if (!is_v4(address) && !is_v6(address)) {
-        causes.push_back(Cause::invalid(path, quoted(address),
+        causes.push_back(Cause::invalid(path, in_quotes(address),
                                         "must be a valid IP address, (e.g. 10.9.8.7 or "
                                         "2001:db8::ffff)"));
         continue;
       }
       if (family == "IPv4" && !is_v4(address))
-        causes.push_back(Cause::invalid(fmt::format("endpoints[{}].addresses", i), quoted(address),
-                                        "must be an IPv4 address"));
+        causes.push_back(Cause::invalid(fmt::format("endpoints[{}].addresses", i),
+                                        in_quotes(address), "must be an IPv4 address"));
       check_address(address, path, causes);
     }
   }
@@ -92,7 +92,7 @@ void check_budget(const Value& object, std::vector<Cause>& causes) {
     if (value != nullptr && value->is_string())
       if (const auto percent = parse_int(replace_all(value->text(), "%", ""));
           percent && *percent > 100)
-        causes.push_back(Cause::invalid(fmt::format("spec.{}", name), quoted(value->text()),
+        causes.push_back(Cause::invalid(fmt::format("spec.{}", name), in_quotes(value->text()),
                                         "must not be greater than 100%"));
 }
 
@@ -104,7 +104,7 @@ void check_webhooks(const Value& object, std::vector<Cause>& causes) {
     const std::string path = fmt::format("webhooks[{}]", i);
     const std::string name = text_at(hook, {"name"});
     if (split(name, '.').size() < 3)
-      causes.push_back(Cause::invalid(path + ".name", quoted(name),
+      causes.push_back(Cause::invalid(path + ".name", in_quotes(name),
                                       "should be a domain with at least three segments separated "
                                       "by dots"));
     const Value* url = hook.find({"clientConfig", "url"});
@@ -114,7 +114,7 @@ void check_webhooks(const Value& object, std::vector<Cause>& causes) {
           Cause::required(path + ".clientConfig", "exactly one of url or service is required"));
     } else if (url != nullptr && !url->text().starts_with("https://")) {
       const std::string scheme = url->text().substr(0, url->text().find(':'));
-      causes.push_back(Cause::invalid(path + ".clientConfig.url", quoted(scheme),
+      causes.push_back(Cause::invalid(path + ".clientConfig.url", in_quotes(scheme),
                                       "'https' is the only allowed URL scheme; desired format: "
                                       "https://host[/path]"));
     }
@@ -125,7 +125,7 @@ void check_webhooks(const Value& object, std::vector<Cause>& causes) {
     const std::string effects = text_at(hook, {"sideEffects"});
     if (effects != "None" && effects != "NoneOnDryRun")
       causes.push_back(
-          Cause::unsupported(path + ".sideEffects", quoted(effects), {"None", "NoneOnDryRun"}));
+          Cause::unsupported(path + ".sideEffects", in_quotes(effects), {"None", "NoneOnDryRun"}));
   }
 }
 
@@ -134,7 +134,7 @@ void check_definition(const Value& object, const Value* live, std::vector<Cause>
   const std::string wanted =
       text_at(object, {"spec", "names", "plural"}) + "." + text_at(object, {"spec", "group"});
   if (name != wanted)
-    causes.push_back(Cause::invalid("metadata.name", quoted(name),
+    causes.push_back(Cause::invalid("metadata.name", in_quotes(name),
                                     "must be spec.names.plural+\".\"+spec.group"));
   if (live == nullptr) return;
   const Value* versions = object.find({"spec", "versions"});
@@ -145,7 +145,7 @@ void check_definition(const Value& object, const Value* live, std::vector<Cause>
     if (std::none_of(versions->items().begin(), versions->items().end(),
                      [&](const Value& one) { return text_at(one, {"name"}) == version; }))
       causes.push_back(Cause::invalid(
-          fmt::format("status.storedVersions[{}]", i), quoted(version),
+          fmt::format("status.storedVersions[{}]", i), in_quotes(version),
           fmt::format("missing from spec.versions; {0} was previously a storage version, and must "
                       "remain in spec.versions until a storage migration ensures no data remains "
                       "persisted in {0} and removes {0} from status.storedVersions",
@@ -158,9 +158,9 @@ void check_api_service(const Value& object, std::vector<Cause>& causes) {
   const std::string wanted =
       text_at(object, {"spec", "version"}) + "." + text_at(object, {"spec", "group"});
   if (name != wanted)
-    causes.push_back(
-        Cause::invalid("metadata.name", quoted(name),
-                       fmt::format("must be `spec.version+\".\"+spec.group`: {}", quoted(wanted))));
+    causes.push_back(Cause::invalid(
+        "metadata.name", in_quotes(name),
+        fmt::format("must be `spec.version+\".\"+spec.group`: {}", in_quotes(wanted))));
   if (bool_at(object, {"spec", "insecureSkipTLSVerify"}) &&
       !text_at(object, {"spec", "caBundle"}).empty())
     causes.push_back(Cause::invalid("spec.insecureSkipTLSVerify", "true",

@@ -55,13 +55,14 @@ std::optional<std::string> Server::webhook_trouble(const Value& client) const {
   const std::string space = text_at(*service, {"namespace"});
   const std::int64_t port = int_at(*service, {"port"}, 443);
   const Object found = storage_.find("/services", {space, name});
-  if (!found) return fmt::format("service {} not found", quoted(name));
+  if (!found) return fmt::format("service {} not found", in_quotes(name));
   const Value* ports = found->find({"spec", "ports"});
   const bool has_port =
       ports != nullptr &&
       std::any_of(ports->items().begin(), ports->items().end(),
                   [&](const Value& one) { return int_at(one, {"port"}) == port; });
-  if (!has_port) return fmt::format("no service port {} found for service {}", port, quoted(name));
+  if (!has_port)
+    return fmt::format("no service port {} found for service {}", port, in_quotes(name));
   const std::string refused = fmt::format("dial tcp {}:{}: connect: connection refused",
                                           text_at(*found, {"spec", "clusterIP"}), port);
   // kube-proxy refuses for a Service without ready endpoints; behind a ready one the server may
@@ -160,7 +161,7 @@ void Server::call_webhooks(const Resource& resource, const std::string& operatio
       const WebhookAnswer answer = ask_webhook(hook, request);
       if (!answer.failure.empty()) {
         if (text_at(hook, {"failurePolicy"}) == "Ignore") continue;
-        throw internal_error(fmt::format("failed calling webhook {}: {}", quoted(hook_name),
+        throw internal_error(fmt::format("failed calling webhook {}: {}", in_quotes(hook_name),
                                          replace_all(answer.failure, "<request uid>", uid)));
       }
       if (write.warnings != nullptr)
@@ -173,7 +174,8 @@ void Server::call_webhooks(const Resource& resource, const std::string& operatio
         Failure failure;
         failure.code = static_cast<int>(code >= 400 ? code : 400);
         failure.reason = reason;
-        failure.message = fmt::format("admission webhook {} denied the request", quoted(hook_name));
+        failure.message =
+            fmt::format("admission webhook {} denied the request", in_quotes(hook_name));
         if (!message.empty())
           failure.message += ": " + message;
         else if (!reason.empty())

@@ -225,7 +225,7 @@ void Controllers::deployment_status(const ObjectKey& key, const std::string& new
         const std::int64_t updated = set ? int_at(*set, {"status", "replicas"}) : 0;
         if (fresh) {
           progress(out, "Progressing", "True", "NewReplicaSetCreated",
-                   fmt::format("Created new replica set {}", quoted(new_set)), now);
+                   fmt::format("Created new replica set {}", in_quotes(new_set)), now);
           return out;  // the rest follows when the set is seen
         }
         Value& status = map_at(out, {"status"});
@@ -247,13 +247,14 @@ void Controllers::deployment_status(const ObjectKey& key, const std::string& new
         const bool done = updated == replicas && pods == replicas && available == replicas;
         if (done && !new_set.empty())
           progress(out, "Progressing", "True", "NewReplicaSetAvailable",
-                   fmt::format("ReplicaSet {} has successfully progressed.", quoted(new_set)), now);
+                   fmt::format("ReplicaSet {} has successfully progressed.", in_quotes(new_set)),
+                   now);
         else if (updated > 0) {
           const Value* old = find_condition(out, "Progressing");
           const std::string reason = old == nullptr ? "" : text_at(*old, {"reason"});
           if (reason != "ProgressDeadlineExceeded" && reason != "ReplicaSetUpdated")
             progress(out, "Progressing", "True", "ReplicaSetUpdated",
-                     fmt::format("ReplicaSet {} is progressing.", quoted(new_set)), now);
+                     fmt::format("ReplicaSet {} is progressing.", in_quotes(new_set)), now);
         }
         return out;
       },
@@ -272,7 +273,7 @@ void Controllers::deployment_status(const ObjectKey& key, const std::string& new
              [&](const Value& live) {
                Value out = live;
                progress(out, "Progressing", "False", "ProgressDeadlineExceeded",
-                        fmt::format("ReplicaSet {} has timed out progressing.", quoted(new_set)),
+                        fmt::format("ReplicaSet {} has timed out progressing.", in_quotes(new_set)),
                         server_.timestamp());
                return out;
              },
