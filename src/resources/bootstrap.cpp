@@ -22,6 +22,8 @@ constexpr const char* troubled = "etcd";
 
 // While etcd's image is pulled the service looks as before; another call would begin it anew.
 constexpr Duration image_pull = 4min;
+// A call whose caller died may still be on its way; a second one would do no harm.
+constexpr Duration on_its_way = 3s;
 
 /// How etcd stands on one control plane.
 enum class Etcd { Unknown, Waits, Begins, Runs };
@@ -123,7 +125,7 @@ class BootstrapKind final : public Thing {
   bool announces(const Change& change) const override { return change.action == Action::Create; }
 
   Progress probe(World& world, const Receipt& receipt) const override {
-    if (receipt.token == asked) return probe_unknown(world);
+    if (receipt.token == asked) return watch(world, /*surely=*/true);
     const std::string where = address_of(world, wish_.control_planes.front());
     const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
     std::string words;
@@ -141,19 +143,7 @@ class BootstrapKind final : public Thing {
     return NotYet{"etcd, which is " + words, 2s};
   }
 
-  /// Bootstrap was called, or may have been. Calling it again restarts etcd, so it is watched for
-  /// as long as pulling its image may take.
-  Progress probe_unknown(World& world) const override {
-    const std::string where = address_of(world, wish_.control_planes.front());
-    if (where.empty()) return Ready{};
-    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
-    std::string words;
-    const Etcd etcd = etcd_on(sight, words);
-    if (etcd == Etcd::Runs) return until_members(world, where, sight);
-    if (etcd == Etcd::Unknown) return NotYet{talos::until_secure(sight).waiting_for, 2s};
-    if (world.survey.waiting_since(address()) > image_pull) return Ready{};
-    return NotYet{"etcd, which is " + words, 1s};
-  }
+  Progress probe_unknown(World& world) const override { return watch(world, /*surely=*/false); }
 
   std::vector<state::Record> remembers(const Live&) const override {
     state::Record record;
@@ -206,6 +196,22 @@ class BootstrapKind final : public Thing {
     if (!healthy.done) return NotYet{healthy.waiting_for, 1s};
     if (!has_members(world, where)) return NotYet{"etcd to have a leader", 2s};
     return Ready{};
+  }
+
+  /// Bootstrap was called, or may have been. Calling it again restarts etcd, so it is watched for
+  /// as long as pulling its image may take; but not if etcd itself shows that no call came.
+  Progress watch(World& world, bool surely) const {
+    const std::string where = address_of(world, wish_.control_planes.front());
+    if (where.empty()) return Ready{};
+    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+    std::string words;
+    const Etcd etcd = etcd_on(sight, words);
+    if (etcd == Etcd::Runs) return until_members(world, where, sight);
+    if (etcd == Etcd::Unknown) return NotYet{talos::until_secure(sight).waiting_for, 2s};
+    const Duration waited = world.survey.waiting_since(address());
+    if (waited > image_pull) return Ready{};
+    if (!surely && waited > on_its_way && !talos::maybe_bootstrapped(sight)) return Ready{};
+    return NotYet{"etcd, which is " + words, 1s};
   }
 
   Wish wish_;

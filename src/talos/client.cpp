@@ -229,13 +229,32 @@ VersionInfo Client::version() {
   return {message.version().tag(), message.platform().name(), message.version().arch()};
 }
 
+namespace {
+
+Service service_of(const machine::ServiceInfo& info) {
+  Service service{info.id(),
+                  info.state(),
+                  !info.health().unknown(),
+                  info.health().healthy(),
+                  info.health().last_message(),
+                  {},
+                  {}};
+  for (const auto& event : info.events().events()) {
+    const Instant when{std::chrono::seconds{event.ts().seconds()} +
+                       std::chrono::nanoseconds{event.ts().nanos()}};
+    if (service.started == Instant{}) service.started = when;
+    if (service.ran == Instant{} && event.state() == "Running") service.ran = when;
+  }
+  return service;
+}
+
+}  // namespace
+
 std::vector<Service> Client::services() {
   const auto list = only_message<machine::ServiceListResponse>(
       require("listing services", "/machine.MachineService/ServiceList", ""), "listing services");
   std::vector<Service> services;
-  for (const auto& info : list.services())
-    services.push_back({info.id(), info.state(), !info.health().unknown(), info.health().healthy(),
-                        info.health().last_message()});
+  for (const auto& info : list.services()) services.push_back(service_of(info));
   return services;
 }
 

@@ -64,6 +64,9 @@ struct Service {
   bool health_known = false;
   bool healthy = false;
   std::string last_message;
+  // By the node's own clock, from the service's events, which begin anew with every start.
+  Instant started{};  // its oldest event
+  Instant ran{};      // when it first was Running since then
 };
 
 struct EtcdMember {

@@ -179,6 +179,14 @@ Progress until_bootstrappable(const Sight& sight) {
   return service_up(sight, "cri", /*healthy=*/false);
 }
 
+bool maybe_bootstrapped(const Sight& sight) {
+  const Service* etcd = find_service(sight, "etcd");
+  const Service* cri = find_service(sight, "cri");
+  if (etcd == nullptr || cri == nullptr) return true;
+  if (etcd->started == Instant{} || cri->ran == Instant{}) return true;
+  return etcd->started > cri->ran;
+}
+
 Progress until_ready(const Sight& sight) {
   const Progress running = until_running(sight);
   if (!running.done) return running;

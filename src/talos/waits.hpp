@@ -51,6 +51,9 @@ Progress until_etcd(const Sight& sight);
 /// Bootstrap may be called: the API is ours and CRI runs. Calling it again and again restarts etcd
 /// each time.
 Progress until_bootstrappable(const Sight& sight);
+/// Whether Bootstrap may have been called since the node's boot. It restarts etcd, which at boot is
+/// started before CRI runs: an etcd whose events are older than that was never asked.
+bool maybe_bootstrapped(const Sight& sight);
 /// Running, and Kubernetes calls the node ready.
 Progress until_ready(const Sight& sight);
 

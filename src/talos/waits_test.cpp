@@ -8,6 +8,7 @@ namespace rocca::talos {
 namespace {
 
 using testing::HasSubstr;
+using namespace std::chrono_literals;
 
 Sight ours(Stage stage, bool ready, std::vector<UnmetCondition> unmet = {},
            std::vector<Service> services = {}) {
@@ -59,6 +60,22 @@ TEST(Waits, BootstrapWaitsForTheContainerRuntime) {
   EXPECT_TRUE(
       until_bootstrappable(ours(Stage::Booting, false, {}, {{"cri", "Running", false, false, ""}}))
           .done);
+}
+
+TEST(Waits, ABootstrapIsSeenByTheRestartOfEtcd) {
+  const Instant boot{std::chrono::hours{1}};
+  const auto sight = [&](Duration etcd, Duration cri) {
+    return ours(Stage::Booting, false, {},
+                {{"cri", "Running", true, true, "", boot, boot + cri},
+                 {"etcd", "Preparing", false, false, "", boot + etcd, {}}});
+  };
+  EXPECT_FALSE(maybe_bootstrapped(sight(1s, 3s)));
+  EXPECT_TRUE(maybe_bootstrapped(sight(9s, 3s)));
+  // Without events nothing is known.
+  EXPECT_TRUE(maybe_bootstrapped(ours(Stage::Booting, false)));
+  EXPECT_TRUE(maybe_bootstrapped(
+      ours(Stage::Booting, false, {},
+           {{"cri", "Running", true, true, ""}, {"etcd", "Preparing", false, false, ""}})));
 }
 
 }  // namespace

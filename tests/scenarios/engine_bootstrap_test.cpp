@@ -41,6 +41,51 @@ class Deaf final : public net::Transport {
   net::Transport& inner_;
 };
 
+/// The first call of Bootstrap gets lost on its way, or, if `heard`, its answer does.
+class LostBootstrap final : public net::Transport {
+ public:
+  LostBootstrap(net::Transport& inner, const Clock& clock, bool heard)
+      : inner_(inner), clock_(clock), heard_(heard) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (!request.url.ends_with("/Bootstrap"))
+      return inner_.exchange(request, sink, std::move(stop));
+    calls.push_back(clock_.now());
+    if (calls.size() > 1) return inner_.exchange(request, sink, std::move(stop));
+    if (heard_) inner_.exchange(request, sink, std::move(stop));
+    throw Error(Fault::Lost, "the connection was cut");
+  }
+  std::vector<Instant> calls;
+
+ private:
+  net::Transport& inner_;
+  const Clock& clock_;
+  bool heard_;
+};
+
+TEST(EngineBootstrap, ACallThatNeverCameIsRepeatedSoon) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  LostBootstrap lossy{rig.wire, rig.home.world.clock(), /*heard=*/false};
+  rig.transport = &lossy;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  ASSERT_EQ(lossy.calls.size(), 2u);
+  // Not after the minutes that pulling etcd's image may take.
+  EXPECT_LT(lossy.calls[1] - lossy.calls[0], 30s);
+}
+
+TEST(EngineBootstrap, ACallThatWasHeardIsNotRepeated) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  LostBootstrap lossy{rig.wire, rig.home.world.clock(), /*heard=*/true};
+  rig.transport = &lossy;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(lossy.calls.size(), 1u);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
 TEST(EngineBootstrap, WaitsForTheFirstControlPlaneOnly) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(3, 1)));
