@@ -42,6 +42,9 @@ spec:
   if (site.vip)
     text += noted(fmt::format("    endpoint: {{ vip: {} }}", to_string(*site.vip)),
                   "# an address that nobody has; the control planes share it");
+  if (!site.subnet.address().is_v4())
+    text += noted("    podCIDR: fd00:10:244::/56", "# of the nodes' family, as the next") +
+            "    serviceCIDR: fd00:10:96::/112\n";
   std::vector<std::string> nameservers;
   for (const IpAddress& address : site.nameservers) nameservers.push_back(to_string(address));
   text += fmt::format(

@@ -273,6 +273,17 @@ TEST(ProposeAddresses, GivesASingleControlPlaneNoVip) {
   EXPECT_EQ(loaded.spec.nodes.size(), 1u);
 }
 
+TEST(ProposeAddresses, GivesPodsTheFamilyOfTheSubnet) {
+  MemoryFiles files;
+  Site site = site_in("fd00:1::/64", "fd00:1::1");
+  site.nameservers = {*IpAddress::parse("fd00:1::1")};
+  propose_addresses(site, 3, 2, files, {}, {});
+  write(files, scaffold("", "six", recipient, site));
+  const Loaded loaded = load(files, "clusters/six/cluster.yaml");
+  EXPECT_EQ(loaded.diagnostics.render(), "");
+  EXPECT_FALSE(loaded.spec.kubernetes.pod_cidr->address().is_v4());
+}
+
 TEST(ProposeAddresses, SaysWhenThereIsNoRoom) {
   MemoryFiles files;
   Site site = site_in("10.0.0.0/27", "10.0.0.1");

@@ -38,6 +38,16 @@ void check_overlaps(const Look& look) {
                         "choose networks that nobody else uses, such as 10.244.0.0/16 for pods and "
                         "10.96.0.0/12 for services");
     }
+  // With one CIDR each, pods and services are of the nodes' family or cannot be reached from them.
+  if (spec.network.subnet)
+    for (const Net& net : nets)
+      if (net.cidr.address().family() != nets.front().cidr.address().family())
+        look.findings.add(
+            "address-family", net.where.written() ? net.where : spec.network.subnet->where,
+            fmt::format("{} {} is of another family than the subnet {}", net.what,
+                        to_string(net.cidr), to_string(**spec.network.subnet)),
+            "write kubernetes.podCIDR and kubernetes.serviceCIDR of the subnet's family, such as "
+            "fd00:10:244::/56 and fd00:10:96::/112");
   const auto control_planes = spec.control_planes();
   if (!spec.network.subnet && spec.kubernetes.endpoint && spec.kubernetes.endpoint->vip) {
     const auto& vip = spec.kubernetes.endpoint->vip->address;
