@@ -20,6 +20,13 @@ namespace {
 
 constexpr const char* infisical_host = "infisical";
 
+const std::vector<std::string>& action_names() {
+  static const std::vector<std::string> names{
+      "down",   "up",     "fill",  "free",  "quorum", "lock",    "unlock",     "backup",
+      "change", "create", "crash", "lease", "dhcp",   "foreign", "unpullable", "webhooks"};
+  return names;
+}
+
 }  // namespace
 
 class Faults::Reader {
@@ -122,6 +129,117 @@ class Faults::Reader {
     return true;
   }
 
+  RequestRule request(const text::Value& rule) const {
+    RequestRule one;
+    auto where = fields(*rule.find("request"), {"host", "method", "path"});
+    one.host = where["host"];
+    one.method = where["method"];
+    one.path = where["path"];
+    for (const text::Entry& entry : rule.entries()) {
+      if (entry.key == "request" || limit(entry, one.limits)) continue;
+      if (entry.key == "delay")
+        one.delay = duration(entry.value);
+      else if (entry.key == "answer")
+        one.status = static_cast<int>(count(entry.value));
+      else if (entry.key == "reason")
+        one.reason = word(entry.value);
+      else if (entry.key == "type")
+        one.type = word(entry.value);
+      else if (entry.key == "body")
+        one.body = word(entry.value);
+      else if (entry.key == "truncate")
+        one.truncate = count(entry.value);
+      else if (entry.key == "strings")
+        one.strings = flag(entry.value);
+      else if (entry.key == "race") {
+        auto race = fields(entry.value, {"by", "host"});
+        one.race = Race{race["by"], race["host"]};
+      } else if (entry.key == "cut")
+        one.cut = flag(entry.value);
+      else if (entry.key == "lose")
+        one.lose = flag(entry.value);
+      else if (entry.key == "silent" && one.host == infisical_host)
+        one.silent = flag(entry.value);
+      else if (entry.key == "retryAfter" && one.host == infisical_host)
+        one.retry_after = count(entry.value);
+      else
+        refuse(entry.value, fmt::format("a request cannot have '{}'", entry.key));
+    }
+    if (one.status != 0 && (one.status < 200 || one.status > 599))
+      refuse(rule, "answer is a status from 200 to 599");
+    if (one.status == 0 && !(one.reason + one.type + one.body).empty())
+      refuse(rule, "reason, type and body belong to an answer");
+    if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose && !one.truncate &&
+        !one.strings && !one.race && !one.silent)
+      refuse(rule, "one of delay, answer, cut, lose, truncate, strings or race is needed");
+    return one;
+  }
+
+  TaskRule task(const text::Value& rule) const {
+    TaskRule one;
+    auto where = fields(*rule.find("task"), {"type", "id"});
+    one.type = where["type"];
+    one.id = where["id"];
+    for (const text::Entry& entry : rule.entries()) {
+      if (entry.key == "task" || limit(entry, one.limits)) continue;
+      if (entry.key == "hang")
+        one.hang = flag(entry.value);
+      else if (entry.key == "fail")
+        one.fail = word(entry.value);
+      else if (entry.key == "afterwards")
+        one.afterwards = flag(entry.value);
+      else
+        refuse(entry.value, fmt::format("a task cannot have '{}'", entry.key));
+    }
+    if (!one.hang && one.fail.empty()) refuse(rule, "fail or hang is needed");
+    return one;
+  }
+
+  /// One for each act: several may stand at one time.
+  std::vector<TimedRule> timed(const text::Value& rule) const {
+    std::vector<TimedRule> all;
+    TimedRule one;
+    one.at = duration(*rule.find("at"));
+    if (const text::Value* within = rule.find("within")) one.within = duration(*within);
+    if (const text::Value* chance = rule.find("chance")) one.chance = count(*chance);
+    for (const text::Entry& entry : rule.entries()) {
+      if (entry.key == "at" || entry.key == "within" || entry.key == "chance") continue;
+      if (std::find(action_names().begin(), action_names().end(), entry.key) ==
+          action_names().end())
+        refuse(entry.value,
+               fmt::format("'{}' is not one of {}", entry.key, join(action_names(), ", ")));
+      check_action(entry.key, entry.value);
+      one.action = entry.key;
+      one.value = entry.value;
+      all.push_back(one);
+    }
+    if (all.empty()) refuse(rule, fmt::format("one of {} is needed", join(action_names(), ", ")));
+    return all;
+  }
+
+  MachineRule machine(const text::Value& rule) const {
+    MachineRule one;
+    for (const text::Entry& entry : map(*rule.find("machine")).entries()) {
+      if (entry.key == "vm")
+        one.vmid = count(entry.value);
+      else if (entry.key == "host")
+        one.host = word(entry.value);
+      else
+        refuse(entry.value, fmt::format("'{}' is not one of vm, host", entry.key));
+    }
+    for (const text::Entry& entry : rule.entries()) {
+      if (entry.key == "machine") continue;
+      if (entry.key != "trouble")
+        refuse(entry.value, fmt::format("a machine cannot have '{}'", entry.key));
+      one.trouble = word(entry.value);
+      if (!parse_trouble(one.trouble))
+        refuse(entry.value,
+               fmt::format("'{}' is not one of {}", one.trouble, join(trouble_names(), ", ")));
+    }
+    if (one.trouble.empty()) refuse(rule, "trouble is needed");
+    return one;
+  }
+
  private:
   std::string_view name_;
 };
@@ -132,117 +250,27 @@ Faults Faults::parse(std::string_view yaml, std::string_view name) {
   Faults faults;
   if (root.is_null()) return faults;
   if (!root.is_list()) reader.refuse(root, "a list of faults is expected");
-  static const std::vector<std::string> actions{
-      "down",   "up",     "fill",  "free",  "quorum", "lock",    "unlock",     "backup",
-      "change", "create", "crash", "lease", "dhcp",   "foreign", "unpullable", "webhooks"};
+  std::vector<std::string> problems;
   for (const text::Value& rule : root.items()) {
-    if (!rule.is_map())
-      reader.refuse(rule, "a fault is a map that begins with request, task, at or machine");
-    if (const text::Value* request = rule.find("request")) {
-      RequestRule one;
-      auto where = reader.fields(*request, {"host", "method", "path"});
-      one.host = where["host"];
-      one.method = where["method"];
-      one.path = where["path"];
-      for (const text::Entry& entry : rule.entries()) {
-        if (entry.key == "request" || reader.limit(entry, one.limits)) continue;
-        if (entry.key == "delay")
-          one.delay = reader.duration(entry.value);
-        else if (entry.key == "answer")
-          one.status = static_cast<int>(reader.count(entry.value));
-        else if (entry.key == "reason")
-          one.reason = reader.word(entry.value);
-        else if (entry.key == "type")
-          one.type = reader.word(entry.value);
-        else if (entry.key == "body")
-          one.body = reader.word(entry.value);
-        else if (entry.key == "truncate")
-          one.truncate = reader.count(entry.value);
-        else if (entry.key == "strings")
-          one.strings = reader.flag(entry.value);
-        else if (entry.key == "race") {
-          auto race = reader.fields(entry.value, {"by", "host"});
-          one.race = Race{race["by"], race["host"]};
-        } else if (entry.key == "cut")
-          one.cut = reader.flag(entry.value);
-        else if (entry.key == "lose")
-          one.lose = reader.flag(entry.value);
-        else if (entry.key == "silent" && one.host == infisical_host)
-          one.silent = reader.flag(entry.value);
-        else if (entry.key == "retryAfter" && one.host == infisical_host)
-          one.retry_after = reader.count(entry.value);
-        else
-          reader.refuse(entry.value, fmt::format("a request cannot have '{}'", entry.key));
+    try {
+      if (!rule.is_map())
+        reader.refuse(rule, "a fault is a map that begins with request, task, at or machine");
+      if (rule.find("request") != nullptr) {
+        faults.requests_.push_back(reader.request(rule));
+      } else if (rule.find("task") != nullptr) {
+        faults.tasks_.push_back(reader.task(rule));
+      } else if (rule.find("at") != nullptr) {
+        for (TimedRule& one : reader.timed(rule)) faults.timed_.push_back(std::move(one));
+      } else if (rule.find("machine") != nullptr) {
+        faults.machines_.push_back(reader.machine(rule));
+      } else {
+        reader.refuse(rule, "a fault begins with request, task, at or machine");
       }
-      if (one.status != 0 && (one.status < 200 || one.status > 599))
-        reader.refuse(rule, "answer is a status from 200 to 599");
-      if (one.status == 0 && !(one.reason + one.type + one.body).empty())
-        reader.refuse(rule, "reason, type and body belong to an answer");
-      if (one.delay.count() == 0 && one.status == 0 && !one.cut && !one.lose && !one.truncate &&
-          !one.strings && !one.race && !one.silent)
-        reader.refuse(rule, "one of delay, answer, cut, lose, truncate, strings or race is needed");
-      faults.requests_.push_back(one);
-    } else if (const text::Value* task = rule.find("task")) {
-      TaskRule one;
-      auto where = reader.fields(*task, {"type", "id"});
-      one.type = where["type"];
-      one.id = where["id"];
-      for (const text::Entry& entry : rule.entries()) {
-        if (entry.key == "task" || reader.limit(entry, one.limits)) continue;
-        if (entry.key == "hang")
-          one.hang = reader.flag(entry.value);
-        else if (entry.key == "fail")
-          one.fail = reader.word(entry.value);
-        else if (entry.key == "afterwards")
-          one.afterwards = reader.flag(entry.value);
-        else
-          reader.refuse(entry.value, fmt::format("a task cannot have '{}'", entry.key));
-      }
-      if (!one.hang && one.fail.empty()) reader.refuse(rule, "fail or hang is needed");
-      faults.tasks_.push_back(one);
-    } else if (const text::Value* at = rule.find("at")) {
-      std::size_t acts = 0;
-      TimedRule one;
-      one.at = reader.duration(*at);
-      if (const text::Value* within = rule.find("within")) one.within = reader.duration(*within);
-      if (const text::Value* chance = rule.find("chance")) one.chance = reader.count(*chance);
-      for (const text::Entry& entry : rule.entries()) {
-        if (entry.key == "at" || entry.key == "within" || entry.key == "chance") continue;
-        if (std::find(actions.begin(), actions.end(), entry.key) == actions.end())
-          reader.refuse(entry.value,
-                        fmt::format("'{}' is not one of {}", entry.key, join(actions, ", ")));
-        reader.check_action(entry.key, entry.value);
-        one.action = entry.key;
-        one.value = entry.value;
-        faults.timed_.push_back(one);
-        ++acts;
-      }
-      if (acts == 0) reader.refuse(rule, fmt::format("one of {} is needed", join(actions, ", ")));
-    } else if (const text::Value* machine = rule.find("machine")) {
-      MachineRule one;
-      for (const text::Entry& entry : reader.map(*machine).entries()) {
-        if (entry.key == "vm")
-          one.vmid = reader.count(entry.value);
-        else if (entry.key == "host")
-          one.host = reader.word(entry.value);
-        else
-          reader.refuse(entry.value, fmt::format("'{}' is not one of vm, host", entry.key));
-      }
-      for (const text::Entry& entry : rule.entries()) {
-        if (entry.key == "machine") continue;
-        if (entry.key != "trouble")
-          reader.refuse(entry.value, fmt::format("a machine cannot have '{}'", entry.key));
-        one.trouble = reader.word(entry.value);
-        if (!parse_trouble(one.trouble))
-          reader.refuse(entry.value, fmt::format("'{}' is not one of {}", one.trouble,
-                                                 join(trouble_names(), ", ")));
-      }
-      if (one.trouble.empty()) reader.refuse(rule, "trouble is needed");
-      faults.machines_.push_back(one);
-    } else {
-      reader.refuse(rule, "a fault begins with request, task, at or machine");
+    } catch (const Error& error) {
+      problems.push_back(error.message());
     }
   }
+  if (!problems.empty()) throw Error(Fault::Usage, join(problems, "\n"));
   return faults;
 }
 
