@@ -5,6 +5,7 @@
 #include "base/entropy.hpp"
 #include "base/error.hpp"
 #include "base/files.hpp"
+#include "state/store_test_support.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
@@ -20,40 +21,14 @@ using namespace std::chrono_literals;
 using state::Holder;
 using state::Record;
 using state::State;
+using state::test::error_of;
+using state::test::fresh;
+using state::test::note;
+using state::test::run;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-State fresh() {
-  State state;
-  state.lineage = "6f1c";
-  state.cluster = "blue";
-  return state;
-}
-
-Holder run(std::string id) {
-  return {id, id + "@machine", "up", Instant{1s}, Instant{61s}};
-}
-
-Record note(std::string key, std::string value) {
-  Record record;
-  record.kind = Record::Kind::Note;
-  record.name = std::move(key);
-  record.value = std::move(value);
-  return record;
-}
-
-template <class Body>
-Error error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error came";
-  return {Fault::Bug, ""};
-}
 
 class S3Store : public testing::Test {
  protected:

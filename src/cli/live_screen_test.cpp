@@ -1,15 +1,12 @@
 #include "cli/live_screen.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
-#include "cli/context.hpp"
+#include "cli/bench_test_support.hpp"
 #include "support/golden.hpp"
 #include "support/screen.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-
-#include <sstream>
 
 namespace rocca::cli {
 namespace {
@@ -86,60 +83,33 @@ std::vector<Event> heard() {
 class LiveScreenAt : public testing::TestWithParam<unsigned> {};
 
 TEST_P(LiveScreenAt, RedrawsOneTableInPlace) {
-  MemoryFiles files;
-  VirtualClock clock{start + seconds{70}};
-  SeededEntropy entropy{1};
-  std::istringstream in;
-  std::ostringstream out;
-  std::ostringstream err;
-  Context context{.files = files,
-                  .clock = clock,
-                  .entropy = entropy,
-                  .transport = {},
-                  .environment = {},
-                  .folder = "/",
-                  .in = in,
-                  .out = out,
-                  .err = err,
-                  .terminal = {.err = true, .width = GetParam(), .colour_err = true}};
+  Bench bench;
+  bench.clock.advance_to(start + seconds{70});
+  bench.context.terminal = {.err = true, .width = GetParam(), .colour_err = true};
   {
-    LiveScreen screen{context, first_cluster()};
+    LiveScreen screen{bench.context, first_cluster()};
     for (const Event& event : heard()) screen.take(event);
     screen.finish();
   }
   // However many pictures were drawn on the way, the terminal shows one, and no line was too long.
   test::Screen terminal{GetParam()};
-  terminal.write(err.str());
+  terminal.write(bench.err.str());
   EXPECT_EQ(terminal.wrapped(), 0u);
-  EXPECT_EQ(out.str(), "");
+  EXPECT_EQ(bench.out.str(), "");
   test::expect_golden(fmt::format("report/screen_{}.txt", GetParam()), terminal.text());
 }
 INSTANTIATE_TEST_SUITE_P(Columns, LiveScreenAt, testing::Values(80u, 120u),
                          [](const auto& one) { return std::to_string(one.param); });
 
 TEST(LiveScreen, IsOneLinePerTransitionWithoutATerminal) {
-  MemoryFiles files;
-  VirtualClock clock{start};
-  SeededEntropy entropy{1};
-  std::istringstream in;
-  std::ostringstream out;
-  std::ostringstream err;
-  Context context{.files = files,
-                  .clock = clock,
-                  .entropy = entropy,
-                  .transport = {},
-                  .environment = {},
-                  .folder = "/",
-                  .in = in,
-                  .out = out,
-                  .err = err,
-                  .terminal = {}};
+  Bench bench;
+  bench.clock.advance_to(start);
   {
-    LiveScreen screen{context, first_cluster()};
+    LiveScreen screen{bench.context, first_cluster()};
     for (const Event& event : heard()) screen.take(event);
   }
-  EXPECT_THAT(err.str(), Not(HasSubstr("\x1b")));
-  test::expect_golden("report/screen_plain.txt", err.str());
+  EXPECT_THAT(bench.err.str(), Not(HasSubstr("\x1b")));
+  test::expect_golden("report/screen_plain.txt", bench.err.str());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "state/http_store.hpp"
 
 #include "base/error.hpp"
+#include "state/store_test_support.hpp"
 #include "state/terraform_test_server.hpp"
 #include "text/json.hpp"
 
@@ -12,38 +13,13 @@ namespace rocca::state {
 namespace {
 
 using namespace std::chrono_literals;
+using test::error_of;
+using test::fresh;
+using test::note;
+using test::run;
 using test::TerraformServer;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-State fresh() {
-  State state;
-  state.lineage = "6f1c";
-  return state;
-}
-
-Holder run(std::string id) {
-  return {id, id + "@machine", "up", Instant{1s}, Instant{61s}};
-}
-
-Record note(std::string key, std::string value) {
-  Record record;
-  record.kind = Record::Kind::Note;
-  record.name = std::move(key);
-  record.value = std::move(value);
-  return record;
-}
-
-template <class Body>
-Error error_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error came";
-  return {Fault::Bug, ""};
-}
 
 std::vector<std::string> lines(const TerraformServer& server) {
   std::vector<std::string> all;
