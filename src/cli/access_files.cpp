@@ -1,3 +1,5 @@
+#include "cli/access_files.hpp"
+
 #include "base/error.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
@@ -45,11 +47,30 @@ void hand_out(Context& context, const Invocation& invocation, const spec::Spec& 
 
 }  // namespace
 
-int run_kubeconfig(Context& context, const Invocation& invocation) {
-  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+secrets::KubeconfigOptions kubeconfig_options(const spec::Spec& spec) {
   secrets::KubeconfigOptions options;
   options.cluster = *spec.name;
   options.server = server_of(spec);
+  return options;
+}
+
+secrets::TalosconfigOptions talosconfig_options(const spec::Spec& spec) {
+  secrets::TalosconfigOptions options;
+  options.context = *spec.name;
+  for (const spec::Node& node : spec.nodes) {
+    if (!node.address) continue;
+    options.nodes.push_back(to_string(**node.address));
+    if (node.control_plane()) options.endpoints.push_back(to_string(**node.address));
+  }
+  if (options.endpoints.empty())
+    throw Error(Fault::Usage, "no control plane has an address in the spec")
+        .hint("with DHCP the addresses are known when the machines run");
+  return options;
+}
+
+int run_kubeconfig(Context& context, const Invocation& invocation) {
+  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+  secrets::KubeconfigOptions options = kubeconfig_options(spec);
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
   Keys keys{context};
   const secrets::Bundle bundle = get_bundle(context, keys, spec);
@@ -61,16 +82,7 @@ int run_kubeconfig(Context& context, const Invocation& invocation) {
 
 int run_talosconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
-  secrets::TalosconfigOptions options;
-  options.context = *spec.name;
-  for (const spec::Node& node : spec.nodes) {
-    if (!node.address) continue;
-    options.nodes.push_back(to_string(**node.address));
-    if (node.control_plane()) options.endpoints.push_back(to_string(**node.address));
-  }
-  if (options.endpoints.empty())
-    throw Error(Fault::Usage, "no control plane has an address in the spec")
-        .hint("with DHCP the addresses are known when the machines run");
+  secrets::TalosconfigOptions options = talosconfig_options(spec);
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
   Keys keys{context};
   const secrets::Bundle bundle = get_bundle(context, keys, spec);

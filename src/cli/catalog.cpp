@@ -281,6 +281,24 @@ Catalog catalog() {
                    .flags = access_file_flags("talosconfig"),
                    .examples = {{"rocca talosconfig blue --save", "where .envrc points to"}},
                    .run = run_talosconfig});
+  verbs.push_back(
+      {.name = "export",
+       .group = "Access",
+       .summary = "write what talosctl and kubectl need without rocca",
+       .description =
+           "secrets.yaml as `talosctl gen secrets` writes it, talosconfig, kubeconfig, and the "
+           "machine configuration of every node, in clear, into a new folder that only its owner "
+           "may read. With them the cluster can be kept by hand: rocca holds nobody back.",
+       .arguments = {cluster_argument()},
+       .flags = {{.name = "out",
+                  .kind = FlagKind::Text,
+                  .value = "FOLDER",
+                  .help = "where to; NAME-export when left out"}},
+       .examples = {{"rocca export blue --out /media/stick/blue", "a copy for the safe"},
+                    {"talosctl --talosconfig blue-export/talosconfig apply-config -n 10.0.0.11 "
+                     "-f blue-export/nodes/cp-1.yaml",
+                     "the same without rocca"}},
+       .run = run_export});
   add_secrets_verbs(verbs);
   verbs.push_back(
       {.name = "try",

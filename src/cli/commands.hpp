@@ -26,6 +26,7 @@ int run_man(Context& context, const Invocation& invocation);
 int run_new(Context& context, const Invocation& invocation);
 int run_plan(Context& context, const Invocation& invocation);
 int run_render(Context& context, const Invocation& invocation);
+int run_export(Context& context, const Invocation& invocation);
 int run_schema(Context& context, const Invocation& invocation);
 int run_secrets_decrypt(Context& context, const Invocation& invocation);
 int run_secrets_init(Context& context, const Invocation& invocation);

@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cli/rendering.hpp"
 #include "cli/secret_doors.hpp"
 #include "factory/node_image.hpp"
 #include "net/transport.hpp"
@@ -69,15 +70,12 @@ bool check(Context& context, const spec::Spec& spec, const spec::Node& node,
 
 }  // namespace
 
-int run_render(Context& context, const Invocation& invocation) {
-  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
-  const auto nodes = chosen_nodes(invocation, spec);
+std::optional<std::vector<RenderedNode>> render_nodes(Context& context, const spec::Spec& spec,
+                                                      const std::vector<const spec::Node*>& nodes,
+                                                      secrets::Bundle bundle) {
   const auto transport = context.transport();
-  talos::Surroundings around =
-      surroundings(context, spec, find_secrets(context, invocation, spec), *transport);
-  const bool in_clear = invocation.is_set("show-secrets");
-  const auto out = invocation.find("out");
-  std::vector<std::pair<const spec::Node*, talos::MachineConfig>> configs;
+  talos::Surroundings around = surroundings(context, spec, std::move(bundle), *transport);
+  std::vector<RenderedNode> configs;
   bool good = true;
   for (const spec::Node* node : nodes) {
     around.schematic = factory::node_image(context.files, spec, *node).id;
@@ -87,9 +85,19 @@ int run_render(Context& context, const Invocation& invocation) {
     good = check(context, spec, *node, config) && good;
     configs.emplace_back(node, std::move(config));
   }
-  if (!good) return 1;
+  if (!good) return std::nullopt;
+  return configs;
+}
+
+int run_render(Context& context, const Invocation& invocation) {
+  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+  const auto nodes = chosen_nodes(invocation, spec);
+  const auto configs = render_nodes(context, spec, nodes, find_secrets(context, invocation, spec));
+  if (!configs) return 1;
+  const bool in_clear = invocation.is_set("show-secrets");
+  const auto out = invocation.find("out");
   if (out) context.files.make_folder(absolute(context.folder, *out), 0700);
-  for (const auto& [node, config] : configs) {
+  for (const auto& [node, config] : *configs) {
     const std::string_view text = in_clear ? config.text.reveal() : std::string_view{config.masked};
     if (out) {
       const std::string path = *out + "/" + node->name + ".yaml";
@@ -97,7 +105,7 @@ int run_render(Context& context, const Invocation& invocation) {
       context.out << path << "\n";
       continue;
     }
-    if (configs.size() > 1) context.out << "# " << node->name << "\n---\n";
+    if (configs->size() > 1) context.out << "# " << node->name << "\n---\n";
     context.out << text;
   }
   return 0;
