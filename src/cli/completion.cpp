@@ -88,7 +88,8 @@ std::string bash_place(const Catalog& catalog, const std::string& topic) {
     case Offer::Files:
       return "COMPREPLY=($(compgen -f -- \"$cur\"))";
     case Offer::Clusters:
-      return "COMPREPLY=($(compgen -W \"$(command ls clusters 2>/dev/null)\" -- \"$cur\") "
+      return "COMPREPLY=($(compgen -W \"$(cd clusters 2>/dev/null && command ls -d */ | tr -d /)\" "
+             "-- \"$cur\") "
              "$(compgen -f -- \"$cur\"))";
   }
   return ":";
@@ -273,7 +274,10 @@ std::string fish_place(const Catalog& catalog, const std::string& topic) {
       lines += when + " -F\n";
       break;
     case Offer::Clusters:
-      lines += fmt::format("{} -F -a {}\n", when, fish_quoted("(command ls clusters 2>/dev/null)"));
+      lines += fmt::format(
+          "{} -F -a {}\n", when,
+          fish_quoted(
+              "(command ls -d clusters/*/ 2>/dev/null | string replace -r '.*/(.+)/' '$1')"));
       break;
   }
   return lines;

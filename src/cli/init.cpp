@@ -205,6 +205,10 @@ unsigned count_of(const Invocation& invocation, const char* flag) {
 
 int run_init(Context& context, const Invocation& invocation) {
   const std::string name = invocation.argument("NAME").value();
+  const unsigned control_planes = count_of(invocation, "control-planes");
+  if (control_planes % 2 == 0)
+    throw Error(Fault::Usage, fmt::format("--control-planes {} is not odd", control_planes))
+        .hint("1, 3 or 5: an even number of etcd members stands the loss of no more of them");
   const std::string root = repository(context);
   const auto transport = context.transport();
   proxmox::Access access;
@@ -228,18 +232,24 @@ int run_init(Context& context, const Invocation& invocation) {
                     to_string(version.version)))
         .hint("upgrade to Proxmox VE 8.4 or newer");
   site.hosts = invocation.all("host");
-  if (site.hosts.empty())
-    for (const proxmox::NodeInfo& node : client.nodes())
-      if (node.online) site.hosts.push_back(node.name);
+  std::vector<std::string> up;
+  for (const proxmox::NodeInfo& node : client.nodes())
+    if (node.online) up.push_back(node.name);
+  for (const std::string& host : site.hosts)
+    if (std::find(up.begin(), up.end(), host) == up.end())
+      throw Error(Fault::NotFound, fmt::format("'{}' is no host of this Proxmox that is up{}", host,
+                                               did_you_mean(host, up)))
+          .hint("there is " + enumerate(up));
+  if (site.hosts.empty()) site.hosts = up;
   if (site.hosts.empty()) throw Error(Fault::NotFound, "no host of this Proxmox is up");
   std::sort(site.hosts.begin(), site.hosts.end());
   choose_storages(site, invocation, client);
   choose_bridge(site, invocation, client);
   choose_network(site, context, invocation);
   const locking::Neighbours neighbours = locking::neighbours(client);
-  spec::propose_addresses(
-      site, count_of(invocation, "control-planes"), count_of(invocation, "workers"), context.files,
-      spec::find_specs(context.files, root + "/clusters"), neighbours.addresses);
+  spec::propose_addresses(site, control_planes, count_of(invocation, "workers"), context.files,
+                          spec::find_specs(context.files, root + "/clusters"),
+                          neighbours.addresses);
 
   // What is written is right, or nothing is written.
   const spec::Scaffold tried = spec::scaffold(root, name, "", site);

@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/context.hpp"
+#include "cli/secret_doors.hpp"
 #include "secrets/age.hpp"
 #include "secrets/bundle.hpp"
 #include "secrets/sops_config.hpp"
@@ -91,6 +92,20 @@ std::string make_secrets(Context& context, const std::string& spec_text, const s
   return secrets::sops::encrypt(plain, recipe, context.clock, context.entropy);
 }
 
+/// A repository's rule may name only keys of others: then the new file is closed to us.
+void warn_of_foreign_keys(Context& context, const spec::NewFile& secrets,
+                          const std::string& shown) {
+  const auto file = secrets::sops::File::parse(secrets.content, secrets::sops::Format::Yaml, shown);
+  try {
+    Keys(context).data_key(file);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Denied) throw;
+    context.err << fmt::format("warning: {}\n{}", error.message(),
+                               "hint: its readers are those of .sops.yaml; add yours there and run "
+                               "`rocca secrets updatekeys` on a machine that can read it\n");
+  }
+}
+
 const std::string& content_of(const spec::Scaffold& made, std::string_view ending) {
   const auto found =
       std::find_if(made.files.begin(), made.files.end(),
@@ -155,6 +170,7 @@ void write_cluster(Context& context, const std::string& root,
     context.out << shown(file.path) << "\n";
   }
   tell_about(key, context);
+  if (existing) warn_of_foreign_keys(context, made.files.back(), shown(secrets_path));
   for (const std::string& note : made.notes) context.err << note << "\n";
   for (const std::string& reference : made.references)
     if (!known.contains(reference))

@@ -55,11 +55,14 @@ Secret read_input(Context& context, const std::string& path) {
   return Secret::take(std::move(text));
 }
 
-sops::File read_file(Context& context, const Invocation& invocation) {
+sops::File parse_file(const Invocation& invocation, const Secret& text) {
   const std::string path = file_argument(invocation);
-  const Secret text = read_input(context, path);
   return sops::File::parse(text.reveal(), format_of(invocation, path),
                            path == "-" ? "stdin" : path);
+}
+
+sops::File read_file(Context& context, const Invocation& invocation) {
+  return parse_file(invocation, read_input(context, file_argument(invocation)));
 }
 
 /// `["a"]["b"][0]`, as sops writes it. Nothing if it is not of that form.
@@ -165,6 +168,16 @@ void write_result(Context& context, const Invocation& invocation, const std::str
   context.files.write(path, text, status ? status->mode : 0600);
 }
 
+/// Writes what was made of `before`, unless somebody else has written meanwhile.
+void replace(Context& context, const Invocation& invocation, const Secret& before,
+             const std::string& after) {
+  const std::string path = file_argument(invocation);
+  if (path != "-" && context.files.find(path) != before.reveal())
+    throw Error(Fault::Conflict, fmt::format("somebody else changed {} meanwhile", path))
+        .hint("nothing was written; do it again on what is there now");
+  write_result(context, invocation, after, true);
+}
+
 // --- show
 
 struct Shown {
@@ -266,8 +279,8 @@ int run_secrets_set(Context& context, const Invocation& invocation) {
   const text::Path path = parse_path(*invocation.argument("PATH"));
   if (file_argument(invocation) == "-")
     throw Error(Fault::Usage, "a value is set in a file: stdin is where the value comes from");
-  const sops::File file = read_file(context, invocation);
-  const Secret key = Keys(context).data_key(file);
+  Keys keys{context};
+  keys.data_key(read_file(context, invocation));  // before anybody types a value in vain
   Secret input;
   if (context.ask_secret) {
     input = context.ask_secret(fmt::format("value of {}", join(path, ".")));
@@ -279,32 +292,38 @@ int run_secrets_set(Context& context, const Invocation& invocation) {
   }
   Value value = invocation.is_set("typed") ? text::parse_yaml(input.reveal(), "value")
                                            : Value::string(std::string{input.reveal()});
+  // Read anew: typing takes its time, and others may have set something meanwhile.
+  const Secret before = read_input(context, file_argument(invocation));
+  const sops::File file = parse_file(invocation, before);
+  const Secret key = keys.data_key(file);
   const std::string text = file.set(path, value, key, context.clock, context.entropy);
   value.wipe();
-  write_result(context, invocation, text, true);
+  replace(context, invocation, before, text);
   return 0;
 }
 
 int run_secrets_unset(Context& context, const Invocation& invocation) {
-  const sops::File file = read_file(context, invocation);
+  const Secret before = read_input(context, file_argument(invocation));
+  const sops::File file = parse_file(invocation, before);
   const Secret key = Keys(context).data_key(file);
-  write_result(
-      context, invocation,
-      file.unset(parse_path(*invocation.argument("PATH")), key, context.clock, context.entropy),
-      true);
+  replace(
+      context, invocation, before,
+      file.unset(parse_path(*invocation.argument("PATH")), key, context.clock, context.entropy));
   return 0;
 }
 
 int run_secrets_rotate(Context& context, const Invocation& invocation) {
-  const sops::File file = read_file(context, invocation);
+  const Secret before = read_input(context, file_argument(invocation));
+  const sops::File file = parse_file(invocation, before);
   const Secret key = Keys(context).data_key(file);
-  write_result(context, invocation, file.rotate(key, context.clock, context.entropy), true);
+  replace(context, invocation, before, file.rotate(key, context.clock, context.entropy));
   return 0;
 }
 
 int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
   const std::string path = file_argument(invocation);
-  const sops::File file = read_file(context, invocation);
+  const Secret before = read_input(context, path);
+  const sops::File file = parse_file(invocation, before);
   const sops::Recipe recipe = recipe_for(context, invocation, path);
   if (recipe.recipients.groups.empty())
     throw Error(Fault::Usage, "no recipients are given")
@@ -318,7 +337,7 @@ int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
     context.err << fmt::format(
         "warning: none of the keys here opens {} any more: only its new recipients do\n", path);
   }
-  write_result(context, invocation, text, true);
+  replace(context, invocation, before, text);
   return 0;
 }
 
@@ -328,9 +347,11 @@ int run_secrets_edit(Context& context, const Invocation& invocation) {
   const bool fresh = !context.files.status(path);
   std::optional<sops::File> file;
   Secret key;
+  Secret there;  // the file as it was read
   Secret before;
   if (!fresh) {
-    file = read_file(context, invocation);
+    there = read_input(context, path);
+    file = parse_file(invocation, there);
     key = Keys(context).data_key(*file);
     before = file->decrypt(key).text();
   }
@@ -362,6 +383,13 @@ int run_secrets_edit(Context& context, const Invocation& invocation) {
         text = sops::encrypt(plain, recipe, context.clock, context.entropy);
       } else {
         text = file->with_content(plain, key, context.clock, context.entropy);
+        if (!context.terminal.in || !context.terminal.err) {
+          replace(context, invocation, there, text);
+          return 0;
+        }
+        if (context.files.find(path) != there.reveal())
+          confirm(context, fmt::format("Somebody else changed {} meanwhile. Overwrite that?", path),
+                  false);
       }
       write_result(context, invocation, text, true);
       return 0;
