@@ -284,7 +284,7 @@ Catalog catalog() {
   verbs.push_back(
       {.name = "export",
        .group = "Access",
-       .summary = "write what talosctl and kubectl need without rocca",
+       .summary = "write what talosctl and kubectl need, in clear",
        .description =
            "secrets.yaml as `talosctl gen secrets` writes it, talosconfig, kubeconfig, and the "
            "machine configuration of every node, in clear, into a new folder that only its owner "
@@ -295,9 +295,7 @@ Catalog catalog() {
                   .value = "FOLDER",
                   .help = "where to; NAME-export when left out"}},
        .examples = {{"rocca export blue --out /media/stick/blue", "a copy for the safe"},
-                    {"talosctl --talosconfig blue-export/talosconfig apply-config -n 10.0.0.11 "
-                     "-f blue-export/nodes/cp-1.yaml",
-                     "the same without rocca"}},
+                    {"talosctl --talosconfig blue-export/talosconfig health", "without rocca"}},
        .run = run_export});
   add_secrets_verbs(verbs);
   verbs.push_back(

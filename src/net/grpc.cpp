@@ -223,8 +223,12 @@ std::string grpc_frame(std::string_view message) {
   return frame;
 }
 
-GrpcStatus grpc_stream(Transport& transport, const GrpcCall& call,
-                       const std::function<bool(std::string_view)>& message, std::stop_token stop) {
+namespace {
+
+/// `broken`: what the transport threw after the answer had begun and before its status came.
+GrpcStatus run(Transport& transport, const GrpcCall& call,
+               const std::function<bool(std::string_view)>& message, std::stop_token stop,
+               std::optional<Error>& broken) {
   FrameSink sink(call.message_limit, message);
   const auto started = std::chrono::steady_clock::now();
   try {
@@ -246,11 +250,20 @@ GrpcStatus grpc_stream(Transport& transport, const GrpcCall& call,
     } else if (sink.head()) {
       status.code = GrpcCode::Unavailable;
       status.message = error.message();
+      broken = error;
     } else {
       throw;
     }
     return status;
   }
+}
+
+}  // namespace
+
+GrpcStatus grpc_stream(Transport& transport, const GrpcCall& call,
+                       const std::function<bool(std::string_view)>& message, std::stop_token stop) {
+  std::optional<Error> broken;
+  return run(transport, call, message, std::move(stop), broken);
 }
 
 GrpcAnswer grpc_unary(Transport& transport, const GrpcCall& call, std::stop_token stop) {
@@ -260,7 +273,10 @@ GrpcAnswer grpc_unary(Transport& transport, const GrpcCall& call, std::stop_toke
     if (count++ == 0) answer.message = message;
     return true;
   };
-  answer.status = grpc_stream(transport, call, keep, std::move(stop));
+  std::optional<Error> broken;
+  answer.status = run(transport, call, keep, std::move(stop), broken);
+  // A server says Unavailable when it has not acted. Here it may have: never to be taken for that.
+  if (broken) throw std::move(*broken);
   if (answer.status.ok() && count != 1) {
     answer.status.code = GrpcCode::Internal;
     answer.status.message = fmt::format("{} messages came in place of one", count);

@@ -122,9 +122,10 @@ TEST_F(Grpc, ATrailersOnlyAnswerHasThemInTheHeaders) {
 }
 
 TEST_F(Grpc, AMissingStatusIsALostAnswer) {
-  const GrpcStatus status = grpc_unary(transport_, call_).status;
-  EXPECT_EQ(status.code, GrpcCode::Unavailable);
-  EXPECT_THAT(status.message, HasSubstr("without a status"));
+  EXPECT_EQ(fault_of_unary(), Fault::Lost);
+  const GrpcStatus end = grpc_stream(transport_, call_, [](std::string_view) { return true; });
+  EXPECT_EQ(end.code, GrpcCode::Unavailable);
+  EXPECT_THAT(end.message, HasSubstr("without a status"));
 }
 
 TEST_F(Grpc, AnUnknownStatusIsUnknown) {
@@ -210,6 +211,12 @@ TEST_F(Grpc, AStreamThatBreaksOffIsUnavailable) {
   EXPECT_EQ(end.code, GrpcCode::Unavailable);
   EXPECT_THAT(end.message, HasSubstr("broke off"));
   EXPECT_EQ(seen, 1);
+}
+
+TEST_F(Grpc, AnAnswerThatBreaksOffIsLost) {
+  transport_.chunks = {grpc_frame("one").substr(0, 6)};
+  transport_.fail_after_body = Fault::Lost;
+  EXPECT_EQ(fault_of_unary(), Fault::Lost) << "the call may have been carried out";
 }
 
 TEST_F(Grpc, HalfAMessageBeforeAGoodStatusIsInternal) {
