@@ -70,6 +70,8 @@ class Faults {
   void arm(Infisical& infisical, const World& world) const;
   /// All of a home: its data centre, its servers, its network and the machines in its VMs. Troubles
   /// of machines that were armed before are over.
+  ///
+  /// Throws Error(Usage) when hosts or storages are named that it does not have.
   void arm(Home& home) const;
   bool empty() const noexcept {
     return requests_.empty() && tasks_.empty() && timed_.empty() && machines_.empty();
@@ -125,6 +127,7 @@ class Faults {
   /// Does what a data centre alone cannot; false: it is no such thing.
   using First = std::function<bool(const TimedRule&, SeededEntropy&)>;
   void arm(pve::Datacenter& dc, const First& first) const;
+  void require_known(const pve::Datacenter& dc) const;
   static bool do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance);
 
   std::vector<RequestRule> requests_;

@@ -1,3 +1,5 @@
+#include "base/diagnostics.hpp"
+#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "lab/clusters.hpp"
@@ -5,6 +7,9 @@
 #include "lab/home.hpp"
 #include "lab/pve/qemu.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <iterator>
 
 namespace rocca::lab {
@@ -62,7 +67,33 @@ bool Faults::do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance
   return true;
 }
 
+void Faults::require_known(const pve::Datacenter& dc) const {
+  std::vector<std::string> hosts, storages, problems;
+  for (const auto& [name, node] : dc.nodes()) hosts.push_back(name);
+  for (const auto& [name, storage] : dc.storages) storages.push_back(name);
+  const auto want = [&](const char* what, const std::string& name,
+                        const std::vector<std::string>& known) {
+    if (name.empty() || std::find(known.begin(), known.end(), name) != known.end()) return;
+    problems.push_back(fmt::format("a fault names the {} '{}', which is not there{}", what, name,
+                                   did_you_mean(name, known)));
+  };
+  for (const RequestRule& rule : requests_)
+    if (rule.host != "infisical") want("host", rule.host, hosts);
+  for (const MachineRule& rule : machines_) want("host", rule.host, hosts);
+  for (const TimedRule& rule : timed_) {
+    if (rule.action == "down" || rule.action == "up") want("host", rule.value.text(), hosts);
+    if (rule.action == "fill" || rule.action == "free")
+      want("storage", rule.value.text(), storages);
+    if (const text::Value* host = rule.action == "create" ? rule.value.find("host") : nullptr)
+      want("host", host->text(), hosts);
+  }
+  if (!problems.empty())
+    throw Error(Fault::Usage, join(problems, "\n"))
+        .hint(fmt::format("hosts: {}; storages: {}", join(hosts, ", "), join(storages, ", ")));
+}
+
 void Faults::arm(Home& home) const {
+  require_known(home.dc);
   arm(home.dc, [&home](const TimedRule& rule, SeededEntropy& chance) {
     return do_at_home(home, rule, chance);
   });
