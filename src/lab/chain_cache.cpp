@@ -34,21 +34,19 @@ std::optional<std::string> ChainCache::refuse_server(const std::string& chain, c
   const bool lasting = tls.trust == net::Tls::Trust::Authority && current(chain, now) &&
                        current(tls.authority_pem, now);
   if (!lasting) return lab::refuse_server(chain, tls, host, now);
-  const std::string key = chain + tls.authority_pem + host + " " + tls.server_name;
-  if (passed_.contains(key)) return std::nullopt;
-  auto refusal = lab::refuse_server(chain, tls, host, now);
-  if (!refusal) passed_.insert(key);
-  return refusal;
+  const auto [known, fresh] =
+      verdicts_.try_emplace(chain + tls.authority_pem + host + " " + tls.server_name);
+  if (fresh) known->second = lab::refuse_server(chain, tls, host, now);
+  return known->second;
 }
 
 std::optional<std::string> ChainCache::refuse_client(const std::string& chain,
                                                      const std::string& authority, Instant now) {
-  const bool lasting = current(chain, now) && current(authority, now);
-  const std::string key = "client " + chain + authority;
-  if (lasting && passed_.contains(key)) return std::nullopt;
-  auto refusal = lab::refuse_client(chain, authority, now);
-  if (lasting && !refusal) passed_.insert(key);
-  return refusal;
+  if (!current(chain, now) || !current(authority, now))
+    return lab::refuse_client(chain, authority, now);
+  const auto [known, fresh] = verdicts_.try_emplace("client " + chain + authority);
+  if (fresh) known->second = lab::refuse_client(chain, authority, now);
+  return known->second;
 }
 
 }  // namespace rocca::lab

@@ -3,10 +3,9 @@
 #include "base/clock.hpp"
 #include "net/tls.hpp"
 
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <unordered_map>
 
 namespace rocca::lab {
 
@@ -22,8 +21,8 @@ class ChainCache {
   };
   const Look& look(const std::string& pem);
 
-  /// As in pki.hpp. A chain that passed passes again while nothing of it runs out; a refusal is
-  /// looked at anew each time.
+  /// As in pki.hpp. What was said of a chain is said again while nothing of it runs out: whoever
+  /// waits for a node knocks often at a door that refuses it.
   std::optional<std::string> refuse_server(const std::string& chain, const net::Tls& tls,
                                            const std::string& host, Instant now);
   std::optional<std::string> refuse_client(const std::string& chain, const std::string& authority,
@@ -32,8 +31,8 @@ class ChainCache {
  private:
   bool current(const std::string& pem, Instant now);
 
-  std::map<std::string, Look> looks_;
-  std::set<std::string> passed_;
+  std::unordered_map<std::string, Look> looks_;
+  std::unordered_map<std::string, std::optional<std::string>> verdicts_;
 };
 
 }  // namespace rocca::lab

@@ -6,7 +6,9 @@
 namespace rocca::lab {
 
 Internet::Internet(World& world, Web& web, ImageFactory& factory)
-    : roots(world.fork("internet"), "Lab Public Root", world.now()), infisical(world) {
+    // Few seeds share the keys, so that certificates need not be made for every life.
+    : roots(SeededEntropy{world.seed() % 8}.fork("internet"), "Lab Public Root", world.now()),
+      infisical(world) {
   Network& network = world.network();
   const auto open = [&](const char* service, const char* address,
                         const std::vector<std::string>& names, net::Handler handler) {

@@ -12,6 +12,8 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <unordered_map>
+
 namespace rocca::lab {
 
 namespace {
@@ -67,11 +69,45 @@ std::string der_of(X509* certificate) {
   return bytes;
 }
 
-Stack read_all(std::string_view pem) {
+/// What OpenSSL made of texts lately. It takes longer to read a certificate than to verify it, and
+/// the same few are shown in every exchange, in thousands of lives one after the other.
+template <class T>
+class Lately {
+ public:
+  const T* find(const std::string& text) const {
+    const auto found = all_.find(text);
+    return found == all_.end() ? nullptr : &found->second;
+  }
+  const T& keep(std::string text, T made) {
+    constexpr std::size_t many = 512;
+    if (all_.size() >= many) all_.clear();
+    return all_.insert_or_assign(std::move(text), std::move(made)).first->second;
+  }
+
+ private:
+  std::unordered_map<std::string, T> all_;
+};
+
+Lately<std::vector<Certificate>>& read_lately() {
+  thread_local Lately<std::vector<Certificate>> texts;
+  return texts;
+}
+
+Stack read_all(std::string_view text) {
+  const std::string pem(text);
+  const std::vector<Certificate>* known = read_lately().find(pem);
+  if (known == nullptr) {
+    std::vector<Certificate> read;
+    const Bio bio{BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))};
+    while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
+      read.emplace_back(next);
+    known = &read_lately().keep(pem, std::move(read));
+  }
   Stack all{sk_X509_new_null()};
-  const Bio bio{BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()))};
-  while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
-    sk_X509_push(all.get(), next);
+  for (const Certificate& each : *known) {
+    X509_up_ref(each.get());
+    sk_X509_push(all.get(), each.get());
+  }
   return all;
 }
 
@@ -94,10 +130,10 @@ void add_name(X509_NAME* name, const char* field, const std::string& value) {
                              static_cast<int>(value.size()), -1, 0);
 }
 
-Certificate blank(SeededEntropy& entropy, Instant from, Instant to) {
+Certificate blank(std::uint64_t serial, Instant from, Instant to) {
   Certificate certificate{X509_new()};
   X509_set_version(certificate.get(), 2);
-  ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()), entropy.word() >> 1);
+  ASN1_INTEGER_set_uint64(X509_get_serialNumber(certificate.get()), serial);
   ASN1_TIME_set(X509_getm_notBefore(certificate.get()), seconds(from));
   ASN1_TIME_set(X509_getm_notAfter(certificate.get()), seconds(to));
   return certificate;
@@ -149,9 +185,17 @@ Authority::Authority(SeededEntropy entropy, std::string common_name, Instant now
 
 Authority::Authority(SeededEntropy entropy, const Name& name, Instant now)
     : entropy_(std::move(entropy)), key_(entropy_.bytes(32)) {
+  const std::uint64_t serial = entropy_.word() >> 1;
+  thread_local Lately<std::string> made;
+  std::string asked = fmt::format("{} {} {}", key_, serial, now.time_since_epoch().count());
+  for (const auto& [field, value] : name) asked += "\n" + field + "=" + value;
+  if (const std::string* known = made.find(asked)) {
+    certificate_pem_ = *known;
+    return;
+  }
   const Key key = make_key(key_);
   const Certificate certificate =
-      blank(entropy_, now - std::chrono::hours{24}, now + std::chrono::hours{24 * 3650});
+      blank(serial, now - std::chrono::hours{24}, now + std::chrono::hours{24 * 3650});
   for (const auto& [field, value] : name) {
     add_name(X509_get_subject_name(certificate.get()), field.c_str(), value);
     add_name(X509_get_issuer_name(certificate.get()), field.c_str(), value);
@@ -163,15 +207,25 @@ Authority::Authority(SeededEntropy entropy, const Name& name, Instant now)
                 "critical,keyCertSign,cRLSign");
   if (X509_sign(certificate.get(), key.get(), nullptr) == 0) broken("signing");
   certificate_pem_ = to_pem(certificate.get());
+  made.keep(std::move(asked), certificate_pem_);
 }
 
 net::Identity Authority::issue(const Subject& subject, Instant now) {
+  const std::string raw = entropy_.bytes(32);
+  const std::uint64_t serial = entropy_.word() >> 1;
+  thread_local Lately<net::Identity> made;
+  std::string asked =
+      fmt::format("{} {} {} {} {} {} {} {} {}", certificate_pem_, raw, serial,
+                  now.time_since_epoch().count(), subject.valid_for.count(), subject.client,
+                  subject.organization, subject.common_name, join(subject.names, ","));
+  for (const auto& [field, value] : subject.before) asked += "\n" + field + "=" + value;
+  if (const net::Identity* known = made.find(asked)) return *known;
   const Key signer = make_key(key_);
-  const Key key = make_key(entropy_.bytes(32));
+  const Key key = make_key(raw);
   const Stack issuer = read_all(certificate_pem_);
   X509* authority = sk_X509_value(issuer.get(), 0);
   const Certificate certificate =
-      blank(entropy_, now - std::chrono::hours{1}, now + subject.valid_for);
+      blank(serial, now - std::chrono::hours{1}, now + subject.valid_for);
   X509_NAME* name = X509_get_subject_name(certificate.get());
   for (const auto& [field, value] : subject.before) add_name(name, field.c_str(), value);
   if (!subject.organization.empty()) add_name(name, "O", subject.organization);
@@ -187,7 +241,7 @@ net::Identity Authority::issue(const Subject& subject, Instant now) {
   add_extension(certificate.get(), authority, NID_ext_key_usage,
                 subject.client ? "clientAuth" : "serverAuth");
   if (X509_sign(certificate.get(), signer.get(), nullptr) == 0) broken("signing");
-  return {to_pem(certificate.get()), Secret::take(to_pem(key.get()))};
+  return made.keep(std::move(asked), {to_pem(certificate.get()), Secret::take(to_pem(key.get()))});
 }
 
 std::optional<std::string> first_certificate_der(std::string_view pem) {
@@ -260,15 +314,15 @@ std::optional<std::string> refuse_client(const std::string& chain_pem,
 }
 
 std::optional<LeafFacts> leaf_facts(std::string_view chain_pem) {
-  const Bio bio{BIO_new_mem_buf(chain_pem.data(), static_cast<int>(chain_pem.size()))};
-  const Certificate leaf{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)};
-  if (!leaf) return std::nullopt;
+  const Stack chain = read_all(chain_pem);
+  if (sk_X509_num(chain.get()) == 0) return std::nullopt;
+  X509* leaf = sk_X509_value(chain.get(), 0);
   LeafFacts facts;
-  facts.der = der_of(leaf.get());
-  facts.not_before = unix_time(X509_get0_notBefore(leaf.get()));
-  facts.not_after = unix_time(X509_get0_notAfter(leaf.get()));
-  facts.only_client_usage = (X509_get_extension_flags(leaf.get()) & EXFLAG_XKUSAGE) != 0 &&
-                            X509_get_extended_key_usage(leaf.get()) == XKU_SSL_CLIENT;
+  facts.der = der_of(leaf);
+  facts.not_before = unix_time(X509_get0_notBefore(leaf));
+  facts.not_after = unix_time(X509_get0_notAfter(leaf));
+  facts.only_client_usage = (X509_get_extension_flags(leaf) & EXFLAG_XKUSAGE) != 0 &&
+                            X509_get_extended_key_usage(leaf) == XKU_SSL_CLIENT;
   return facts;
 }
 

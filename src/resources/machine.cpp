@@ -75,8 +75,7 @@ class MachineKind final : public Thing {
     std::string nowhere;  // why it could never be found; empty: it can
   };
   /// `rendered` is there when nothing but the spec decides what it says.
-  MachineKind(About about, Wish wish, std::string wanted,
-              std::shared_ptr<const talos::MachineConfig> rendered)
+  MachineKind(About about, Wish wish, std::string wanted, std::shared_ptr<const Secret> rendered)
       : Thing(std::move(about)),
         wish_(std::move(wish)),
         wanted_(std::move(wanted)),
@@ -229,7 +228,7 @@ class MachineKind final : public Thing {
   Fields wishes() const override { return {{"config", wanted_}}; }
 
  private:
-  talos::MachineConfig render(World& world, const std::string& where, talos::Client& client) const {
+  Secret render(World& world, const std::string& where, talos::Client& client) const {
     if (rendered_) return *rendered_;
     const spec::Spec& spec = world.cluster.spec;
     const spec::Node* node = spec.find_node(wish_.node);
@@ -243,7 +242,7 @@ class MachineKind final : public Thing {
     if (wish_.existing && !node->existing->disk && around.install_disk.empty())
       around.install_disk = install_disk(client);
     return within("rendering the configuration of " + wish_.node,
-                  [&] { return talos::render_config(talos::config_input(spec, *node, around)); });
+                  [&] { return talos::render_text(talos::config_input(spec, *node, around)); });
   }
 
   /// The disk Talos is on, or the only one it could go to.
@@ -289,11 +288,10 @@ class MachineKind final : public Thing {
     for (const talos::Extension& extension : client.extensions())
       if (extension.name == "schematic") live.facts["schematic"] = extension.version;
     const auto active = client.find_config();
-    const talos::MachineConfig wanted = render(world, live.id, client);
+    const Secret wanted = render(world, live.id, client);
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
-    const auto changes =
-        active ? talos::effects_of_change(active->reveal(), wanted.text.reveal(), minor)
-               : std::vector<talos::ConfigChange>{};
+    const auto changes = active ? talos::effects_of_change(active->reveal(), wanted.reveal(), minor)
+                                : std::vector<talos::ConfigChange>{};
     for (const talos::ConfigChange& change : changes)
       live.fields[change.path] = differs + std::string(to_string(effect_of(change.effect)));
     live.fields[door] = "ours";
@@ -330,30 +328,29 @@ class MachineKind final : public Thing {
     if (const std::string why = stranger(world, world.maintenance(where), where); !why.empty())
       throw Error(Fault::Conflict, why).hint("is the address used by another machine?");
     talos::Client client = world.maintenance(where);
-    const talos::MachineConfig config = render(world, where, client);
+    const Secret config = render(world, where, client);
     world.survey.wait_anew(address() + " in maintenance mode");
-    client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
+    client.apply(config, {talos::ApplyMode::Auto, false, 1min});
     return {until_applied, "apply"};
   }
 
   Receipt apply_change(World& world, const std::string& where) const {
     talos::Client client = world.talos(where);
-    const talos::MachineConfig config = render(world, where, client);
+    const Secret config = render(world, where, client);
     const auto active = client.find_config();
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
-    const auto changes =
-        active ? talos::effects_of_change(active->reveal(), config.text.reveal(), minor)
-               : std::vector<talos::ConfigChange>{};
+    const auto changes = active ? talos::effects_of_change(active->reveal(), config.reveal(), minor)
+                                : std::vector<talos::ConfigChange>{};
     if (active && changes.empty()) return {};
     const bool reboots = talos::effect_of(changes) == talos::ConfigEffect::Reboot;
     if (!reboots) {
       // Said explicitly: what Talos itself would reboot for must not be a surprise.
-      client.apply(config.text, {talos::ApplyMode::NoReboot, false, 1min});
+      client.apply(config, {talos::ApplyMode::NoReboot, false, 1min});
       return {"", "apply"};
     }
     if (wish_.control_plane) wait_for_quorum(world, wish_.node);
     const std::string before = boot_id(client);
-    client.apply(config.text, {talos::ApplyMode::Auto, false, 1min});
+    client.apply(config, {talos::ApplyMode::Auto, false, 1min});
     return {std::string(until_reboot) + before, "apply and reboot"};
   }
 
@@ -401,7 +398,7 @@ class MachineKind final : public Thing {
 
   Wish wish_;
   std::string wanted_;
-  std::shared_ptr<const talos::MachineConfig> rendered_;
+  std::shared_ptr<const Secret> rendered_;
 };
 
 /// The configuration of a node that is going away: it is reset, so that nothing of the cluster is
@@ -547,9 +544,9 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   const bool needs_disk = node.existing && !node.existing->disk && around.install_disk.empty();
   if (needs_address) around.first_address = "10.255.255.255";
   if (needs_disk) around.install_disk = "/dev/sda";
-  auto config = std::make_shared<const talos::MachineConfig>(
-      talos::render_config(talos::config_input(spec, node, around)));
-  const std::string wanted = digest(config->text.reveal());
+  auto config =
+      std::make_shared<const Secret>(talos::render_text(talos::config_input(spec, node, around)));
+  const std::string wanted = digest(config->reveal());
   if (needs_address || needs_disk) config.reset();
   return std::make_shared<MachineKind>(Thing::About{machine_address(node.name), std::move(needs),
                                                     to_string(spec.position(node.where))},

@@ -519,12 +519,26 @@ std::string mask_config(const std::vector<ConfigDocument>& config, unsigned mino
   return text::emit_yaml_stream(values, {.indent = 4});
 }
 
-MachineConfig render_config(const ConfigInput& input) {
-  const auto minor = static_cast<unsigned>(input.talos.minor());
+namespace {
+
+std::vector<ConfigDocument> rendered(const ConfigInput& input, unsigned minor) {
   std::vector<ConfigDocument> config =
       decoded(Renderer{input}.documents(), minor, "rendered", Fault::Usage);
   for (const ConfigPatch& patch : input.patches) config = patched(std::move(config), patch, minor);
+  return config;
+}
+
+}  // namespace
+
+MachineConfig render_config(const ConfigInput& input) {
+  const auto minor = static_cast<unsigned>(input.talos.minor());
+  const std::vector<ConfigDocument> config = rendered(input, minor);
   return {Secret::take(encode_config(config, minor)), mask_config(config, minor)};
+}
+
+Secret render_text(const ConfigInput& input) {
+  const auto minor = static_cast<unsigned>(input.talos.minor());
+  return Secret::take(encode_config(rendered(input, minor), minor));
 }
 
 }  // namespace rocca::talos

@@ -103,6 +103,8 @@ struct MachineConfig {
 /// Throws Error(Usage) for what this Talos cannot do (a user volume on 1.9) and for a patch that it
 /// would refuse. The same input is the same text.
 MachineConfig render_config(const ConfigInput& input);
+/// Only the text, for those who show it to nobody.
+Secret render_text(const ConfigInput& input);
 
 /// A rendered configuration with one more patch, of either form. Throws Error(Usage) as `merged`.
 std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const ConfigPatch& patch,

@@ -70,17 +70,18 @@ class Builder {
   bool Key(const char* text, rapidjson::SizeType size, bool) {
     token();
     Frame& frame = stack_.back();
-    frame.entry = Entry{};
-    frame.entry.key.assign(text, size);
-    frame.entry.key_place = at_;
-    if (!frame.keys.insert(frame.entry.key).second) {
+    std::string key(text, size);
+    if (is_second(frame, key)) {
       const auto& entries = frame.value.entries();
       const auto first = std::find_if(entries.begin(), entries.end(),
-                                      [&](const Entry& e) { return e.key == frame.entry.key; });
+                                      [&](const Entry& e) { return e.key == key; });
       return fail(
           fmt::format("key `{}` stands twice in this object; the first is at line {}, column {}",
-                      frame.entry.key, first->key_place.line, first->key_place.column));
+                      key, first->key_place.line, first->key_place.column));
     }
+    Entry& entry = frame.value.entries().emplace_back();
+    entry.key = std::move(key);
+    entry.key_place = at_;
     return true;
   }
 
@@ -89,17 +90,26 @@ class Builder {
 
  private:
   struct Frame {
-    Value value;
-    Entry entry;
-    std::unordered_set<std::string> keys;
+    Value value;                           // of a map's last entry only the key may be there yet
+    std::unordered_set<std::string> keys;  // once there are too many to look through
   };
+
+  static bool is_second(Frame& frame, const std::string& key) {
+    constexpr std::size_t few = 16;
+    const auto& entries = frame.value.entries();
+    if (entries.size() < few) return frame.value.find(key) != nullptr;
+    if (entries.size() == few)
+      for (const Entry& entry : entries) frame.keys.insert(entry.key);
+    return !frame.keys.insert(key).second;
+  }
 
   /// Finds the token that the reader has just passed, or the bracket that it is about to pass.
   void token(bool bracket = false) {
     std::size_t begin = end_ - offset_;
-    while (begin < text_.size() &&
-           std::string_view{" \t\r\n,:"}.find(text_[begin]) != std::string_view::npos)
-      ++begin;
+    const auto between = [](char c) {
+      return c == ' ' || c == '\n' || c == ',' || c == ':' || c == '\r' || c == '\t';
+    };
+    while (begin < text_.size() && between(text_[begin])) ++begin;
     end_ = (bracket ? begin + 1 : stream_.Tell()) + offset_;
     for (; cursor_ < begin; ++cursor_) {
       const char c = text_[cursor_];
@@ -118,7 +128,7 @@ class Builder {
     return false;
   }
 
-  bool open(Value value) {
+  bool open(Value&& value) {
     token(true);
     if (stack_.size() >= limits_.depth)
       return fail(fmt::format("nested deeper than {} levels", limits_.depth));
@@ -133,18 +143,17 @@ class Builder {
     token(true);
     Value value = std::move(stack_.back().value);
     stack_.pop_back();
-    Place place = value.place();
-    place.end = end_;
-    value.set_place(place);
+    const Place& place = value.place();
+    value.set_place({place.line, place.column, place.begin, end_});
     return keep(std::move(value));
   }
 
-  bool add(Value value) {
+  bool add(Value&& value) {
     token();
     return put(std::move(value));
   }
 
-  bool put(Value value) {
+  bool put(Value&& value) {
     if (!count()) return false;
     value.set_place(at_);
     return keep(std::move(value));
@@ -155,14 +164,13 @@ class Builder {
     return true;
   }
 
-  bool keep(Value value) {
+  bool keep(Value&& value) {
     if (stack_.empty()) {
       root_ = std::move(value);
     } else if (Frame& frame = stack_.back(); frame.value.is_list()) {
       frame.value.items().push_back(std::move(value));
     } else {
-      frame.entry.value = std::move(value);
-      frame.value.entries().push_back(std::move(frame.entry));
+      frame.value.entries().back().value = std::move(value);
     }
     return true;
   }
@@ -202,13 +210,23 @@ Value read(std::string_view text, const Limits& limits) {
   return builder.take();
 }
 
+bool is_escaped(char c) noexcept {
+  return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+}
+
 void quote(std::string& out, std::string_view text) {
   if (!is_valid_utf8(text))
     throw Error(Fault::Usage, "a string is not valid UTF-8 and cannot be written as text")
         .hint("encode it as base64");
   out += '"';
-  for (const char c : text) {
-    switch (c) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    // Most texts have nothing to escape.
+    std::size_t end = at;
+    while (end < text.size() && !is_escaped(text[end])) ++end;
+    out.append(text, at, end - at);
+    if (end == text.size()) break;
+    at = end;
+    switch (const char c = text[at]) {
       case '"':
         out += "\\\"";
         break;
@@ -231,10 +249,7 @@ void quote(std::string& out, std::string_view text) {
         out += "\\t";
         break;
       default:
-        if (static_cast<unsigned char>(c) < 0x20)
-          out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        else
-          out += c;
+        out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     }
   }
   out += '"';

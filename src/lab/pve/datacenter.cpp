@@ -17,9 +17,25 @@ text::Value object(std::initializer_list<std::pair<std::string_view, text::Value
 
 namespace {
 
+/// For keys. Few seeds share all of them, so that certificates need not be made for every life.
+SeededEntropy shared_chance(const World& world, std::string_view name) {
+  return SeededEntropy{world.seed() % 8}.fork(name);
+}
+
 std::string cluster_uuid(const World& world) {
-  SeededEntropy entropy = world.fork("pve-cluster");
+  SeededEntropy entropy = shared_chance(world, "pve-cluster");
   return to_string(Uuid::v4(entropy));
+}
+
+/// What any release has a schema for, as handlers are named.
+const std::set<std::string>& known_methods() {
+  static const std::set<std::string> all = [] {
+    std::set<std::string> names;
+    for (const Schema* each : {&Schema::of(Release::v8_4()), &Schema::of(Release::v9())})
+      for (const Method& method : each->methods()) names.insert(method.verb + " " + method.path);
+    return names;
+  }();
+  return all;
 }
 
 }  // namespace
@@ -67,7 +83,7 @@ Datacenter::Datacenter(World& owner, Options given)
       schema(Schema::of(given.release)),
       cluster(given.cluster),
       timing(given.timing),
-      authority(owner.fork("pve-ca"),
+      authority(shared_chance(owner, "pve-ca"),
                 {{"CN", "Proxmox Virtual Environment"},
                  {"OU", cluster_uuid(owner)},
                  {"O", "PVE Cluster Manager CA"}},
@@ -80,13 +96,9 @@ Datacenter::Datacenter(World& owner, Options given)
     for (const Route& route : table)
       if (!handlers_.emplace(route.method, route.handle).second)
         throw Error(Fault::Bug, fmt::format("two handlers for {}", route.method));
-  for (const auto& [name, handle] : handlers_) {
-    bool known = false;
-    for (const Schema* each : {&Schema::of(Release::v8_4()), &Schema::of(Release::v9())})
-      for (const Method& method : each->methods())
-        known = known || method.verb + " " + method.path == name;
-    if (!known) throw Error(Fault::Bug, fmt::format("{} has a handler but no schema", name));
-  }
+  for (const auto& [name, handle] : handlers_)
+    if (!known_methods().contains(name))
+      throw Error(Fault::Bug, fmt::format("{} has a handler but no schema", name));
   access.users["root@pam"];
   ticket_key_ = chance("ticket").bytes(16);
   broadcast();

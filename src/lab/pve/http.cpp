@@ -113,12 +113,12 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-void write_answer(Datacenter& dc, const Request& request, const Outcome& outcome) {
+void write_answer(Datacenter& dc, const Request& request, Outcome outcome) {
   if (outcome.silent) return request.responder->cut();
   if (outcome.empty) return answer_empty(dc, *request.responder, outcome.status, outcome.message);
   const bool failed = outcome.status >= 400;
   text::Value body = text::Value::map();
-  body.set("data", outcome.data);
+  body.set("data", std::move(outcome.data));
   if (outcome.total) body.set("total", number(*outcome.total));
   if (failed) {
     if (!outcome.errors.empty()) body.set("errors", error_map(outcome.errors));
@@ -534,7 +534,7 @@ Routine<void> serve_request(Datacenter& dc, Node& node, Request request) {
                                      std::move(upload));
   outcome.closes = in.method == "POST" && is_upload(in.target);
   if (outcome.status == 401 && dc.timing.slow_401) co_await dc.world.sleep(std::chrono::seconds{3});
-  write_answer(dc, request, outcome);
+  write_answer(dc, request, std::move(outcome));
 }
 
 std::string signature(Datacenter& dc, std::string_view text) {

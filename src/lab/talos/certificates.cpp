@@ -11,6 +11,8 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <unordered_map>
+
 namespace rocca::lab::talos {
 
 namespace {
@@ -70,8 +72,15 @@ Signer::Signer(const SigningAuthority& authority) : parts_(std::make_unique<Part
 Signer::~Signer() = default;
 
 std::shared_ptr<const Signer> Signer::read(const SigningAuthority& authority) {
+  // A few bundles serve thousands of simulated lives.
+  thread_local std::unordered_map<std::string, std::shared_ptr<const Signer>> lately;
+  constexpr std::size_t many = 64;
+  std::string texts = authority.certificate_pem + authority.key_pem;
+  if (const auto known = lately.find(texts); known != lately.end()) return known->second;
   auto signer = std::make_shared<const Signer>(authority);
-  return signer->parts_->issuer && signer->parts_->key ? signer : nullptr;
+  if (!signer->parts_->issuer || !signer->parts_->key) return nullptr;
+  if (lately.size() >= many) lately.clear();
+  return lately.emplace(std::move(texts), std::move(signer)).first->second;
 }
 
 std::optional<net::Identity> Signer::sign(const Leaf& leaf, Entropy& entropy, Instant now) const {
