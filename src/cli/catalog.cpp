@@ -336,6 +336,11 @@ Catalog catalog() {
                   .value = "HOSTS",
                   .fallback = "1",
                   .help = "how many hosts, or their names with commas"},
+                 {.name = "for",
+                  .kind = FlagKind::Text,
+                  .value = "CLUSTER",
+                  .help = "have the hosts, endpoints, storages, bridges, pools and networks that "
+                          "this cluster's spec names"},
                  {.name = "seed",
                   .kind = FlagKind::Number,
                   .value = "N",
@@ -366,6 +371,7 @@ Catalog catalog() {
                   .repeats = true},
                  output_flag()},
        .examples = {{"rocca lab", "one host"},
+                    {"rocca lab --for blue --speed 20", "a rehearsal of your own spec"},
                     {"rocca lab --hosts 3 --pve 8.4 --speed 20", "three older ones, in a hurry"}},
        .run = run_lab});
   verbs.push_back(

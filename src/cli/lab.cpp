@@ -1,7 +1,9 @@
 #include "base/error.hpp"
+#include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cli/lab_for.hpp"
 #include "cli/lab_speed.hpp"
 #include "lab/clusters.hpp"
 #include "lab/faults.hpp"
@@ -157,6 +159,12 @@ int run_lab(Context& context, const Invocation& invocation) {
   lab::Home::Options options;
   options.release = lab::pve::Release::parse(invocation.get("pve"));
   options.hosts = lab::parse_hosts(invocation.get("hosts"));
+  if (const auto cluster = invocation.find("for")) {
+    if (invocation.get("hosts") != "1")
+      throw Error(Fault::Usage, "--for and --hosts do not go together")
+          .hint("the spec names the hosts");
+    fit(options, load_cluster(context, cluster));
+  }
   options.seed = static_cast<std::uint64_t>(invocation.number("seed").value_or(1));
   options.start = context.clock.now();
   lab::Sockets::Options sockets_options;

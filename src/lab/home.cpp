@@ -27,15 +27,16 @@ Home::Home(const Options& options)
       lans(world),
       estate(dc, factory, lans, options.node_timing),
       internet(world, dc.web, factory) {
-  add_hosts(options.hosts);
-  add_storages(options.hosts.size() > 1);
-  add_users();
-  add_lans();
+  add_hosts(options);
+  add_storages(options);
+  add_users(options);
+  add_lans(options);
   // As somebody who keeps it there would have done it: { secret: proxmox.token }.
   internet.infisical.put(internet.project(), "prod", "/", "PROXMOX_TOKEN", token);
 }
 
-void Home::add_lans() {
+void Home::add_lans(const Options& options) {
+  for (const Lans::Lan& lan : options.lans) lans.add(lan);
   const auto add = [&](const std::string& wire, const char* subnet) -> Lans::Lan {
     return {.wire = wire, .subnet = *Cidr::parse(subnet)};
   };
@@ -51,25 +52,33 @@ void Home::add_lans() {
       lans.add(add(fmt::format("{}.{}", bridge, vlan), fmt::format("10.{}.0.0/16", vlan).c_str()));
 }
 
-void Home::add_hosts(const std::vector<std::string>& hosts) {
-  unsigned number = 0;
-  for (const std::string& name : hosts) {
-    const std::string address = fmt::format("10.0.0.{}", 2 + number++);
-    pve::Node& node = dc.add_node(name, address);
+void Home::add_hosts(const Options& options) {
+  for (std::size_t i = 0; i < options.hosts.size(); ++i) {
+    std::string address = fmt::format("10.0.0.{}", 2 + i);
+    if (i < options.addresses.size() && !options.addresses[i].empty())
+      address = options.addresses[i];
+    pve::Node& node = dc.add_node(options.hosts[i], address);
+    for (const std::string& bridge : options.bridges) node.bridges[bridge] = {"", true, true};
     node.bridges["vmbr0"] = {address + "/16", false, true};
     node.bridges["vmbr1"] = {"", true, true};
+    if (i > 0) continue;
+    for (const std::string& name : options.names) {
+      world.network().set_name(name, address);
+      dc.add_certificate_name(options.hosts[i], name);
+    }
+    world.network().set_name("pve.home", address);
+    dc.add_certificate_name(options.hosts[i], "pve.home");
   }
-  world.network().set_name("pve.home", "10.0.0.2");
-  dc.add_certificate_name(hosts.front(), "pve.home");
+  for (const std::string& pool : options.pools) dc.access.pools[pool];
 }
 
-void Home::add_storages(bool shared) {
-  const auto add = [&](const char* id, const char* type, std::map<std::string, std::string> options,
+void Home::add_storages(const Options& options) {
+  const auto add = [&](const char* id, const char* type, std::map<std::string, std::string> traits,
                        std::vector<std::string> content) {
     pve::Storage storage;
     storage.id = id;
     storage.type = type;
-    storage.options = std::move(options);
+    storage.options = std::move(traits);
     storage.content = std::move(content);
     storage.shared = std::string_view(type) == "nfs";
     dc.storages.emplace(id, storage);
@@ -77,13 +86,19 @@ void Home::add_storages(bool shared) {
   add("local", "dir", {{"path", "/var/lib/vz"}}, {"iso", "vztmpl", "backup", "import"});
   add("local-lvm", "lvmthin", {{"vgname", "pve"}, {"thinpool", "data"}}, {"images", "rootdir"});
   add("tank", "zfspool", {{"pool", "tank"}, {"sparse", "1"}}, {"images", "rootdir"});
-  if (shared)
+  if (options.hosts.size() > 1)
     add("shared", "nfs",
         {{"server", "10.0.0.200"}, {"export", "/export/pve"}, {"path", "/mnt/pve/shared"}},
         {"images", "iso", "import", "backup"});
+  for (const auto& [name, content] : options.storages) {
+    if (content == std::set<std::string>{"images"})
+      add(name.c_str(), "lvmthin", {{"vgname", name}, {"thinpool", "data"}}, {"images", "rootdir"});
+    else
+      add(name.c_str(), "dir", {{"path", "/mnt/" + name}}, {content.begin(), content.end()});
+  }
 }
 
-void Home::add_users() {
+void Home::add_users(const Options& options) {
   pve::Access& access = dc.access;
   access.users["root@pam"].password = "lab-root";
   const std::string all_powerful = dc.new_uuid();
@@ -113,8 +128,10 @@ void Home::add_users() {
       access.acl["/storage/" + id][who][storage.allows("import") ? "RoccaImage" : "RoccaDisk"] =
           true;
     access.acl["/nodes"][who]["RoccaNode"] = true;
-    for (const char* bridge : {"vmbr0", "vmbr1"})
-      access.acl[std::string("/sdn/zones/localnetwork/") + bridge][who]["RoccaNet"] = true;
+    for (const auto& [bridge, traits] : first().bridges)
+      access.acl["/sdn/zones/localnetwork/" + bridge][who]["RoccaNet"] = true;
+    for (const std::string& pool : options.pools)
+      access.acl["/pool/" + pool][who]["RoccaVM"] = true;
     access.acl["/"][who]["RoccaSee"] = false;
   }
 }

@@ -7,7 +7,9 @@
 #include "lab/pve/datacenter.hpp"
 #include "lab/world.hpp"
 
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,15 @@ class Home {
     Instant start{std::chrono::seconds{1'763'500'000}};
     pve::Timing timing{};
     talos::NodeTiming node_timing{};
+
+    // What somebody's own spec asks for beside the above.
+    std::vector<std::string> addresses{};  // of the hosts, in their order; empty: the lab's own
+    std::vector<std::string> names{};      // by which the first host is reached, beside pve.home
+    /// More storages, with what they may hold: `images` alone is lvmthin, anything else a folder.
+    std::map<std::string, std::set<std::string>> storages{};
+    std::vector<std::string> bridges{};  // VLAN-aware, on every host
+    std::vector<std::string> pools{};
+    std::vector<Lans::Lan> lans{};  // heard before the lab's own
   };
   explicit Home(const Options& options);
 
@@ -48,10 +59,10 @@ class Home {
   const pve::Node& first() const { return *dc.nodes().begin()->second; }
 
  private:
-  void add_hosts(const std::vector<std::string>& hosts);
-  void add_storages(bool shared);
-  void add_users();
-  void add_lans();
+  void add_hosts(const Options& options);
+  void add_storages(const Options& options);
+  void add_users(const Options& options);
+  void add_lans(const Options& options);
 };
 
 /// "3" is pve1, pve2, pve3; "atlas,titan" is those. Throws Error(Usage).
