@@ -1,6 +1,8 @@
 // Add-ons that others wait for: the approver of kubelets' certificates, and MetalLB.
 #include "base/address.hpp"
+#include "base/error.hpp"
 #include "base/strings.hpp"
+#include "lab/flux/charts.hpp"
 #include "lab/flux/flux.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
@@ -59,47 +61,22 @@ void Flux::approve_requests() {
               "application/merge-patch+json");
 }
 
-/// The program that a Job runs to install Cilium leaves its agents and its operator behind.
-void Flux::install_cilium(const Value& job) {
-  if (kube::condition_status(job, "Complete") != "True") return;
-  const Value* containers = job.find({"spec", "template", "spec", "containers"});
-  if (containers == nullptr || containers->size() == 0 ||
-      text_at(containers->items().front(), {"image"}).find("cilium-cli") == std::string::npos)
-    return;
-  for (const Value& object : text::parse_yaml_stream(R"(
-apiVersion: v1
-kind: ServiceAccount
-metadata: { name: cilium, namespace: kube-system }
----
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: { name: cilium, namespace: kube-system, labels: { k8s-app: cilium } }
-spec:
-  selector: { matchLabels: { k8s-app: cilium } }
-  template:
-    metadata: { labels: { k8s-app: cilium } }
-    spec:
-      hostNetwork: true
-      serviceAccountName: cilium
-      priorityClassName: system-node-critical
-      tolerations: [ { operator: Exists } ]
-      containers: [ { name: cilium-agent, image: 'quay.io/cilium/cilium:v1.18.4' } ]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: { name: cilium-operator, namespace: kube-system, labels: { name: cilium-operator } }
-spec:
-  selector: { matchLabels: { name: cilium-operator } }
-  template:
-    metadata: { labels: { name: cilium-operator } }
-    spec:
-      hostNetwork: true
-      serviceAccountName: cilium
-      tolerations: [ { operator: Exists } ]
-      containers: [ { name: cilium-operator, image: 'quay.io/cilium/operator-generic:v1.18.4' } ]
-)",
-                                                     "cilium"))
-    api_.apply(object, "Helm");
+/// What the program of a finished Job left behind.
+void Flux::install(const Value& job) {
+  const auto wanted = installation_of(job);
+  if (!wanted) return;
+  Value values;
+  const kube::Object map =
+      find("/configmaps", {text_at(job, {"metadata", "namespace"}), wanted->config_map});
+  try {
+    if (map && !wanted->values.empty())
+      values = text::parse_yaml(text_at(*map, {"data", wanted->values}), wanted->values);
+  } catch (const Error& error) {
+    return world_.note("helm: " + error.message());
+  }
+  const auto objects = chart_objects(wanted->chart, wanted->release, wanted->space, &values);
+  if (!objects) return world_.note("the lab does not know the chart " + wanted->chart);
+  for (const Value& object : *objects) api_.apply(object, "Helm");
 }
 
 /// Gives Services of type LoadBalancer the addresses of MetalLB's pools, and somebody who answers

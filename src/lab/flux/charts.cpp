@@ -1,5 +1,6 @@
 #include "lab/flux/charts.hpp"
 
+#include "base/strings.hpp"
 #include "lab/kube/json.hpp"
 #include "text/yaml.hpp"
 
@@ -76,6 +77,62 @@ webhooks:
                     name, hook, service, space_, group, resources, path));
     return *this;
   }
+  /// The agents ask for what the values say, or for what the chart does without them; Talos refuses
+  /// the latter.
+  Chart& cilium(const Value* values) {
+    std::vector<std::string> wanted;
+    const Value* given = values == nullptr
+                             ? nullptr
+                             : values->find({"securityContext", "capabilities", "ciliumAgent"});
+    if (given != nullptr && given->is_list())
+      for (const Value& one : given->items()) wanted.push_back(one.text());
+    else
+      wanted = {"CHOWN", "KILL", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "SYS_MODULE", "SYS_ADMIN"};
+    const std::int64_t operators =
+        values == nullptr ? 2 : kube::int_at(*values, {"operator", "replicas"}, 2);
+    add(fmt::format(R"(apiVersion: v1
+kind: ServiceAccount
+metadata: {{ name: cilium, namespace: {0} }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{ name: cilium-config, namespace: {0} }}
+data: {{ kube-proxy-replacement: "true" }}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{ name: cilium, namespace: {0}, labels: {{ k8s-app: cilium }} }}
+spec:
+  selector: {{ matchLabels: {{ k8s-app: cilium }} }}
+  template:
+    metadata: {{ labels: {{ k8s-app: cilium }} }}
+    spec:
+      hostNetwork: true
+      serviceAccountName: cilium
+      priorityClassName: system-node-critical
+      tolerations: [ {{ operator: Exists }} ]
+      containers:
+        - name: cilium-agent
+          image: 'quay.io/cilium/cilium:v1.18.4'
+          securityContext: {{ capabilities: {{ add: [ {1} ], drop: [ ALL ] }} }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{ name: cilium-operator, namespace: {0}, labels: {{ name: cilium-operator }} }}
+spec:
+  replicas: {2}
+  selector: {{ matchLabels: {{ name: cilium-operator }} }}
+  template:
+    metadata: {{ labels: {{ name: cilium-operator }} }}
+    spec:
+      hostNetwork: true
+      serviceAccountName: cilium
+      tolerations: [ {{ operator: Exists }} ]
+      containers: [ {{ name: cilium-operator, image: 'quay.io/cilium/operator-generic:v1.18.4' }} ]
+)",
+                    space_, join(wanted, ", "), operators));
+    return *this;
+  }
   std::string named(const std::string& suffix) const {
     return suffix.empty() ? name_ : name_ + "-" + suffix;
   }
@@ -103,11 +160,13 @@ Value open_definition(const std::string& group, const std::string& kind, const s
 
 std::optional<std::vector<Value>> chart_objects(const std::string& chart,
                                                 const std::string& release,
-                                                const std::string& space) {
+                                                const std::string& space, const Value* values) {
   const std::string full =
       release.find(chart) != std::string::npos ? release : fmt::format("{}-{}", release, chart);
   Chart out{full, space};
-  if (chart == "external-secrets") {
+  if (chart == "cilium") {
+    out.cilium(values);
+  } else if (chart == "external-secrets") {
     const std::string group = "external-secrets.io";
     out.kind(group, "SecretStore", "secretstores")
         .kind(group, "ClusterSecretStore", "clustersecretstores", false)
@@ -178,6 +237,51 @@ std::optional<std::vector<Value>> chart_objects(const std::string& chart,
     return std::nullopt;
   }
   return out.objects;
+}
+
+std::optional<Installation> installation_of(const Value& job) {
+  const Value* pod = job.find({"spec", "template", "spec"});
+  const Value* containers = pod == nullptr ? nullptr : pod->find("containers");
+  if (containers == nullptr || containers->size() == 0) return std::nullopt;
+  const Value& program = containers->items().front();
+  const std::string image = kube::text_at(program, {"image"});
+  Installation out;
+  if (image.find("cilium-cli") != std::string::npos) {
+    out.chart = out.release = "cilium";
+    out.space = "kube-system";
+    return out;
+  }
+  if (image.find("helm") == std::string::npos) return std::nullopt;
+  std::vector<std::string> words;
+  for (const char* list : {"command", "args"})
+    if (const Value* some = program.find(list); some != nullptr && some->is_list())
+      for (const Value& word : some->items()) words.push_back(word.text());
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const bool more = i + 1 < words.size();
+    if (word == "--namespace" || word == "-n")
+      out.space = more ? words[++i] : "";
+    else if (word == "--version")
+      out.version = more ? words[++i] : "";
+    else if (word == "--values" || word == "-f")
+      out.values = more ? words[++i] : "";
+    else if (word == "--repo" || word == "--timeout" || word == "--set")
+      ++i;
+    else if (!word.starts_with("-"))
+      names.push_back(word);
+  }
+  if (!names.empty() && names.front() == "helm") names.erase(names.begin());
+  if (names.size() != 3 || (names[0] != "upgrade" && names[0] != "install")) return std::nullopt;
+  out.release = names[1];
+  out.chart = names[2].substr(names[2].rfind('/') + 1);
+  out.values = out.values.substr(out.values.rfind('/') + 1);
+  if (out.space.empty()) out.space = "default";
+  if (const Value* volumes = pod->find("volumes"); volumes != nullptr && volumes->is_list())
+    for (const Value& volume : volumes->items())
+      if (const std::string map = kube::text_at(volume, {"configMap", "name"}); !map.empty())
+        out.config_map = map;
+  return out;
 }
 
 }  // namespace rocca::lab::flux

@@ -86,8 +86,9 @@ bool Flux::runs(std::string_view controller) const {
 
 void Flux::changed(const kube::Change& change) {
   if (change.resource == "batch/jobs" && change.after && change.before &&
-      kube::condition_status(*change.before, "Complete") != "True")
-    return install_cilium(*change.after);
+      kube::condition_status(*change.before, "Complete") != "True" &&
+      kube::condition_status(*change.after, "Complete") == "True")
+    return after(100ms, [this, job = change.after] { install(*job); });
   if (change.after && (change.resource == "apps/deployments" || change.resource == "/services" ||
                        change.resource == "metallb.io/ipaddresspools" ||
                        change.resource == "certificates.k8s.io/certificatesigningrequests"))

@@ -105,7 +105,7 @@ class Flux {
   // addons.cpp
   void look_at_addons();  // a moment later, once
   void approve_requests();
-  void install_cilium(const Value& job);
+  void install(const Value& job);
   void balance();
   bool has_endpoint(const Key& service) const;
 

@@ -1,4 +1,5 @@
 #include "lab/flux/flux_rig.hpp"
+#include "lab/flux/sops.hpp"
 #include "lab/home.hpp"
 
 #include <gmock/gmock.h>
@@ -162,6 +163,168 @@ TEST(LabFlux, SecretsComeFromInfisicalThroughAStore) {
   EXPECT_EQ(FluxRig::ready(git), "True SecretSynced") << FluxRig::message(git);
   ASSERT_TRUE(api.find("/secrets", "default", "git"));
   EXPECT_EQ(text_at(*api.find("/secrets", "default", "git"), {"data", "password"}), "aHVzaA==");
+}
+
+TEST(LabFlux, ASecondVisitComesWhenItIsAskedFor) {
+  FluxRig rig;
+  rig.git.push(url, "main", "first", {{"a.yaml", config_map("a", "1")}});
+  rig.add_git("fleet", url);
+  rig.add_kustomization("all", "./");
+  rig.run(10s);
+  ASSERT_EQ(FluxRig::ready(rig.kustomization("all")), "True ReconciliationSucceeded");
+  rig.git.repositories[url].branches["main"].hash = std::string(40, 'b');  // nobody is told
+  rig.git.repositories[url].branches["main"].files["a.yaml"] = config_map("a", "2");
+  const kube::Api::Result asked = rig.request("gitrepositories", "fleet", "t1");
+  ASSERT_EQ(asked.status, 200) << text::emit_json(asked.body);
+  rig.run(10s);
+  const kube::Object source =
+      rig.api->find("source.toolkit.fluxcd.io/gitrepositories", "flux-system", "fleet");
+  EXPECT_EQ(text_at(*source, {"status", "lastHandledReconcileAt"}), "t1");
+  EXPECT_EQ(text_at(*source, {"status", "artifact", "revision"}),
+            "main@sha1:" + std::string(40, 'b'));
+  EXPECT_EQ(text_at(*rig.api->find("/configmaps", "default", "a"), {"data", "a"}), "2");
+  rig.api->send({"admin", {"system:masters"}}, "PATCH", "/api/v1/namespaces/default/configmaps/a",
+                R"({"data":{"a":"by hand"}})", "application/merge-patch+json");
+  ASSERT_EQ(rig.request("kustomizations", "all", "t2").status, 200);
+  rig.run(10s);
+  EXPECT_EQ(text_at(*rig.kustomization("all"), {"status", "lastHandledReconcileAt"}), "t2");
+  EXPECT_EQ(text_at(*rig.api->find("/configmaps", "default", "a"), {"data", "a"}), "2");
+}
+
+TEST(LabFlux, DecryptsWithTheAgeKeyOfItsSecretAndSaysWhenItIsTheWrongOne) {
+  FluxRig rig;
+  rig.apply("{apiVersion: v1, kind: Namespace, metadata: {name: fx}}");
+  rig.git.push(url, "main", "first", {{"s/token.yaml", sops_secret}});
+  rig.add_git("fleet", url);
+  rig.add_secret("sops-age", "age.agekey", age_pair(std::string(32, '\7')).identity);
+  rig.add_kustomization("s", "./s", ", decryption: {provider: sops, secretRef: {name: sops-age}}");
+  rig.run(10s);
+  EXPECT_EQ(FluxRig::ready(rig.kustomization("s")), "False BuildFailed");
+  EXPECT_THAT(FluxRig::message(rig.kustomization("s")),
+              HasSubstr("identity did not match any of the recipients"));
+  EXPECT_EQ(rig.api->find("/secrets", "fx", "token"), nullptr);
+  rig.add_secret("sops-age", "age.agekey", sops_identity);
+  rig.request("kustomizations", "s", "again");
+  rig.run(10s);
+  EXPECT_EQ(FluxRig::ready(rig.kustomization("s")), "True ReconciliationSucceeded")
+      << FluxRig::message(rig.kustomization("s"));
+  const kube::Object token = rig.api->find("/secrets", "fx", "token");
+  ASSERT_NE(token, nullptr);
+  EXPECT_EQ(text_at(*token, {"data", "password"}), "czNjcmV0LXZhbHVl");  // s3cret-value
+  EXPECT_EQ(token->find("sops"), nullptr);
+}
+
+/// Two machines without a network, and the Job that brings Cilium as a spec's `cni: cilium` has it.
+class LabCilium : public testing::Test {
+ protected:
+  void start(kube::Api::Options options = {}) {
+    api = std::make_unique<kube::Api>(world, std::move(options));
+    flux = std::make_unique<Flux>(world, *api, Flux::Options{});
+    kube::Kubelet plane{"cp-1", "10.0.0.11"};
+    plane.control_plane = true;
+    api->join(plane);
+    api->join({"w-1", "10.0.0.21"});
+    world.run_for(10s);
+    EXPECT_EQ(ready("cp-1"), "False");
+  }
+  void install(const std::string& capabilities) {
+    const std::string values =
+        fmt::format("securityContext: {{capabilities: {{ciliumAgent: [{}]}}}}", capabilities);
+    for (const text::Value& object : text::parse_yaml_stream(fmt::format(R"(
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{ name: cilium-install, namespace: kube-system }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{ name: cilium-install-1, namespace: kube-system }}
+data: {{ values.yaml: '{}' }}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {{ name: cilium-install-1, namespace: kube-system }}
+spec:
+  backoffLimit: 10
+  template:
+    spec:
+      hostNetwork: true
+      restartPolicy: OnFailure
+      serviceAccountName: cilium-install
+      tolerations: [ {{ operator: Exists }} ]
+      affinity: {{ nodeAffinity: {{ requiredDuringSchedulingIgnoredDuringExecution: {{ nodeSelectorTerms: [ {{ matchExpressions: [ {{ key: node-role.kubernetes.io/control-plane, operator: Exists }} ] }} ] }} }} }}
+      containers:
+        - name: install
+          image: docker.io/alpine/helm:3.16.4
+          args: [ upgrade, --install, cilium, cilium, --repo, "https://helm.cilium.io", --version, "1.18.4", --namespace, kube-system, --values, /values/values.yaml ]
+          volumeMounts: [ {{ name: values, mountPath: /values }} ]
+      volumes: [ {{ name: values, configMap: {{ name: cilium-install-1 }} }} ]
+)",
+                                                                         values),
+                                                             "job"))
+      EXPECT_LT(api->apply(object, "rocca").status, 300);
+    world.run_for(1min);
+  }
+  std::string ready(const std::string& node) {
+    return kube::condition_status(*api->find("/nodes", "", node), "Ready");
+  }
+  std::string agent(std::initializer_list<std::string_view> path) {
+    for (const auto& [key, pod] : api->storage().all("/pods"))
+      if (text_at(*pod, {"metadata", "labels", "k8s-app"}) == "cilium")
+        return text_at(*pod->find({"status", "containerStatuses", "0", "state"}), path);
+    return "no agent";
+  }
+
+  World world;
+  std::unique_ptr<kube::Api> api;
+  std::unique_ptr<Flux> flux;
+};
+
+TEST_F(LabCilium, ComesByTheJobsHelmAndMakesTheNodesReady) {
+  start();
+  install("CHOWN, NET_ADMIN, SYS_ADMIN");
+  EXPECT_EQ(ready("cp-1"), "True");
+  EXPECT_EQ(ready("w-1"), "True");
+  EXPECT_EQ(kube::int_at(*api->find("apps/daemonsets", "kube-system", "cilium"),
+                         {"status", "numberAvailable"}),
+            2);
+}
+
+TEST_F(LabCilium, ThatWouldLoadModulesIsRefusedByTalos) {
+  start();
+  install("SYS_MODULE, NET_ADMIN");
+  EXPECT_EQ(ready("w-1"), "False");
+  EXPECT_EQ(agent({"waiting", "reason"}), "RunContainerError");
+  EXPECT_THAT(agent({"waiting", "message"}), HasSubstr("operation not permitted"));
+}
+
+TEST_F(LabCilium, WhoseAgentsCrashNeverMakesANodeReadyUntilTheyWork) {
+  bool crashes = true;
+  kube::Api::Options options;
+  options.crash_image = [&](const std::string& image) -> std::optional<std::string> {
+    if (!crashes || image.find("cilium/cilium") == std::string::npos) return std::nullopt;
+    return "back-off 40s restarting failed container";
+  };
+  start(options);
+  install("NET_ADMIN");
+  world.run_for(20min);
+  EXPECT_EQ(ready("w-1"), "False");
+  EXPECT_EQ(agent({"waiting", "reason"}), "CrashLoopBackOff");
+  crashes = false;
+  world.run_for(2min);
+  EXPECT_EQ(ready("w-1"), "True");
+}
+
+TEST_F(LabCilium, WhoseInstallerCannotBePulledNeverComes) {
+  kube::Api::Options options;
+  options.refuse_image = [](const std::string& image) -> std::optional<std::string> {
+    if (image.find("alpine/helm") == std::string::npos) return std::nullopt;
+    return "not found";
+  };
+  start(options);
+  install("NET_ADMIN");
+  world.run_for(5min);
+  EXPECT_EQ(api->find("apps/daemonsets", "kube-system", "cilium"), nullptr);
+  EXPECT_EQ(ready("w-1"), "False");
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ void Flux::visit_release(const Key& key) {
                               source.space, key.space, key.name, source.name),
                   options_.dependency);
   }
-  const auto chart = chart_objects(release.chart, release.name, release.space);
+  const auto chart =
+      chart_objects(release.chart, release.name, release.space, object->find({"spec", "values"}));
   if (!chart)
     return wait("SourceNotReady",
                 fmt::format("HelmChart '{0}/{0}-{1}' is not ready: the lab does not know the chart "
@@ -149,7 +150,8 @@ void Flux::finish_release(const Key& key, std::int64_t generation, Instant deadl
   if (!object || int_at(*object, {"metadata", "generation"}) != generation) return;
   const Release release{*object};
   std::string waits;
-  const auto chart = chart_objects(release.chart, release.name, release.space);
+  const auto chart =
+      chart_objects(release.chart, release.name, release.space, object->find({"spec", "values"}));
   if (!chart) return;
   if (!kube::bool_at(*object, {"spec", "install", "disableWait"}))
     for (const Value& one : *chart) {

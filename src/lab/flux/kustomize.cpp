@@ -77,6 +77,17 @@ void mark_handled(Value& object) {
   if (!asked.empty()) set_at(object, {"status", "lastHandledReconcileAt"}, str(asked));
 }
 
+/// Flux owns `data` of a Secret, also where Git has `stringData`.
+void fold_string_data(Value& secret) {
+  const Value* found = secret.find("stringData");
+  if (found == nullptr || !found->is_map()) return;
+  const Value plain = *found;
+  secret.erase("stringData");
+  Value& data = map_at(secret, {"data"});
+  for (const text::Entry& entry : plain.entries())
+    data.set(entry.key, str(to_base64(entry.value.text())));
+}
+
 /// `${name}` and `${name:=default}` of every text; a variable that nobody set is an error.
 std::optional<std::string> substitute(std::string& text,
                                       const std::map<std::string, std::string>& values) {
@@ -364,6 +375,7 @@ std::optional<std::string> Flux::build(const Value& wanted, const GitTree& tree,
             *why);
       object = kube::read_json(text).value;
     }
+    if (text_at(object, {"kind"}) == "Secret" && api_version == "v1") fold_string_data(object);
     const kube::Resource* kind =
         api_.server().kinds().find_kind(api_version, text_at(object, {"kind"}));
     const std::string target = text_at(wanted, {"spec", "targetNamespace"});

@@ -47,7 +47,9 @@ GitAnswer MemoryGit::clone(const GitAsk& ask) {
   };
   const std::string refs = ask.url + "/info/refs?service=git-upload-pack";
   if (const auto trouble = troubles.find(ask.url); trouble != troubles.end())
-    return failed(fmt::format("Get \"{}\": {}", refs, trouble->second));
+    return failed(ask.url.starts_with("ssh://")
+                      ? trouble->second
+                      : fmt::format("Get \"{}\": {}", refs, trouble->second));
   const auto found = repositories.find(ask.url);
   if (found == repositories.end()) return failed("repository not found: Repository not found");
   const Repository& repository = found->second;

@@ -82,6 +82,8 @@ class Api {
     std::function<std::optional<User>(const net::Incoming&)> authenticate{};
     /// Why an image cannot be pulled; nothing: it can. Nothing set: all can.
     std::function<std::optional<std::string>(const std::string& image)> refuse_image{};
+    /// What a container of this image says as it dies, again and again; nothing: it runs.
+    std::function<std::optional<std::string>(const std::string& image)> crash_image{};
     /// What a container that should end leaves with; nothing set: 0.
     std::function<int(const text::Value& pod)> exit_code{};
     /// Signs an approved CertificateSigningRequest: base64 of PEM. Nothing set: none is signed.

@@ -79,8 +79,6 @@ class Controllers {
 
   // pod_life.cpp
   void schedule(const ObjectKey& key);
-  /// Why a node will not have a pod; nothing: it will.
-  std::optional<std::string> refuse_node(const text::Value& pod, const text::Value& node) const;
   void run_pod(const ObjectKey& key);
   void start_pod(const ObjectKey& key);
   void end_pod(const ObjectKey& key);
@@ -107,6 +105,8 @@ class Controllers {
   std::uint64_t next_pod_address_ = 1;
 };
 
+/// Why a node will not have a pod; nothing: it will.
+std::optional<std::string> refuse_node(const text::Value& pod, const text::Value& node);
 /// A ReplicaSet's suffix: what Kubernetes makes of a pod template.
 std::string template_hash(const text::Value& pod_template);
 bool is_pod_ready(const text::Value& pod);

@@ -221,6 +221,44 @@ TEST_F(KubeControllers, PodSecurityRefusesWhatANamespaceDoesNotAllow) {
   EXPECT_EQ(pods("agent").size(), 1u);
 }
 
+struct Machine {
+  const char* name;
+  std::vector<std::string> extensions;
+  std::vector<std::string> mounts;
+  const char* complaint;  // "": it runs
+};
+
+class LonghornOn : public KubeControllers, public testing::WithParamInterface<Machine> {};
+
+TEST_P(LonghornOn, RunsOnlyWhereExtensionsAndMountAre) {
+  start({});
+  api->set_network_ready([](const std::string&) { return true; });
+  Kubelet kubelet{"w1", "10.0.0.21"};
+  kubelet.extensions = GetParam().extensions;
+  kubelet.mounts = GetParam().mounts;
+  api->join(kubelet);
+  ASSERT_EQ(send("POST", "/apis/apps/v1/namespaces/default/daemonsets",
+                 workload("DaemonSet", "manager", "", "", "longhornio/longhorn-manager:v1.10.1"))
+                ->status,
+            201);
+  world.run_for(2min);
+  const Object set = api->find("apps/daemonsets", "default", "manager");
+  const bool runs = *GetParam().complaint == '\0';
+  EXPECT_EQ(int_at(*set, {"status", "numberAvailable"}), runs ? 1 : 0);
+  ASSERT_EQ(pods("manager").size(), 1u);
+  const Value state = *pods("manager").front()->find({"status", "containerStatuses", "0", "state"});
+  EXPECT_THAT(text_at(state, {"waiting", "message"}), HasSubstr(GetParam().complaint));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Machines, LonghornOn,
+    testing::Values(
+        Machine{"Ready", {"iscsi-tools", "util-linux-tools"}, {"/var/lib/longhorn"}, ""},
+        Machine{"NoExtension", {"util-linux-tools"}, {"/var/lib/longhorn"}, "iscsiadm"},
+        Machine{"NoTools", {"iscsi-tools"}, {"/var/lib/longhorn"}, "fstrim"},
+        Machine{"NoMount", {"iscsi-tools", "util-linux-tools"}, {}, "not a shared mount"}),
+    [](const auto& row) { return row.param.name; });
+
 TEST_F(KubeControllers, WhatAnOwnerLeavesIsCollectedAndANamespaceEndsEmpty) {
   send("POST", "/api/v1/namespaces",
        R"({"apiVersion":"v1","kind":"Namespace","metadata":{"name":"apps"}})");

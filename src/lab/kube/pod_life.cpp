@@ -63,6 +63,20 @@ std::string longhorn_trouble(const Kubelet& kubelet) {
   return "";
 }
 
+// Talos lets nobody load a module, containers that call themselves privileged included.
+constexpr const char* no_modules =
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc "
+    "create failed: unable to start container process: unable to apply caps: can't apply "
+    "capabilities: operation not permitted";
+
+bool asks_for_modules(const Value& container) {
+  const Value* added = container.find({"securityContext", "capabilities", "add"});
+  return added != nullptr && added->is_list() &&
+         std::any_of(added->items().begin(), added->items().end(), [](const Value& one) {
+           return one.text() == "SYS_MODULE" || one.text() == "SYS_BOOT";
+         });
+}
+
 void say(Value& pod, const char* type, bool holds, const std::string& reason,
          const std::string& message, const std::string& now) {
   Value& holder = map_at(pod, {"status"});
@@ -89,7 +103,7 @@ void say(Value& pod, const char* type, bool holds, const std::string& reason,
 
 }  // namespace
 
-std::optional<std::string> Controllers::refuse_node(const Value& pod, const Value& node) const {
+std::optional<std::string> refuse_node(const Value& pod, const Value& node) {
   if (bool_at(node, {"spec", "unschedulable"})) {
     const Value taint = json(R"({"key":"node.kubernetes.io/unschedulable","effect":"NoSchedule"})");
     if (!tolerates(pod, taint)) return "were unschedulable";
@@ -189,13 +203,18 @@ void Controllers::start_pod(const ObjectKey& key) {
     for (const Value& one : containers->items())
       if (const auto why = server_.options().refuse_image(text_at(one, {"image"})))
         refused[text_at(one, {"name"})] = *why;
-  // What the image itself would find missing on its node.
-  std::string lacks;
-  for (const Value& one : containers->items())
-    if (text_at(one, {"image"}).find("longhorn-manager") != std::string::npos)
+  // What the image itself would find missing on its node, and what the node refuses it.
+  std::string lacks, forbidden;
+  for (const Value& one : containers->items()) {
+    const std::string image = text_at(one, {"image"});
+    if (image.find("longhorn-manager") != std::string::npos)
       lacks = longhorn_trouble(kubelet->second);
+    if (server_.options().crash_image)
+      if (const auto why = server_.options().crash_image(image)) lacks = *why;
+    if (asks_for_modules(one)) forbidden = text_at(one, {"name"});
+  }
   const bool network = host || has_network(node);
-  const bool runs = network && refused.empty() && lacks.empty();
+  const bool runs = network && refused.empty() && lacks.empty() && forbidden.empty();
   const bool ends = text_at(*pod, {"spec", "restartPolicy"}) != "Always";
   const Value* old = pod->find({"status", "containerStatuses"});
   const bool tried = old != nullptr && old->size() != 0 && !refused.empty();
@@ -241,6 +260,9 @@ void Controllers::start_pod(const ObjectKey& key) {
             if (why == refused.end() && !lacks.empty()) {
               set_at(state, {"state", "waiting", "reason"}, str("CrashLoopBackOff"));
               set_at(state, {"state", "waiting", "message"}, str(lacks));
+            } else if (why == refused.end() && name == forbidden) {
+              set_at(state, {"state", "waiting", "reason"}, str("RunContainerError"));
+              set_at(state, {"state", "waiting", "message"}, str(no_modules));
             } else if (why == refused.end()) {
               set_at(state, {"state", "waiting", "reason"}, str("ContainerCreating"));
             } else if (tried) {
@@ -267,6 +289,8 @@ void Controllers::start_pod(const ObjectKey& key) {
   for (const auto& [container, why] : refused)
     tell(*pod, "Pod", "v1", "Warning", "Failed", fmt::format("Failed to pull image: {}", why),
          "kubelet");
+  if (!forbidden.empty())
+    tell(*pod, "Pod", "v1", "Warning", "Failed", fmt::format("Error: {}", no_modules), "kubelet");
   if (!lacks.empty()) {
     tell(*pod, "Pod", "v1", "Warning", "BackOff", lacks, "kubelet");
     soon("start", key, 60s, [this](const ObjectKey& of) { start_pod(of); });

@@ -39,7 +39,8 @@ void check_labels(const Value& metadata, const std::string& path, std::vector<Ca
   }
 }
 
-void check_finalizers(const Value& metadata, std::vector<Cause>& causes) {
+/// Custom kinds may have any qualified name, kinds of Kubernetes only with a prefix.
+void check_finalizers(const Value& metadata, bool custom, std::vector<Cause>& causes) {
   const Value* list = metadata.find("finalizers");
   if (list == nullptr || !list->is_list()) return;
   for (std::size_t i = 0; i < list->items().size(); ++i) {
@@ -48,7 +49,7 @@ void check_finalizers(const Value& metadata, std::vector<Cause>& causes) {
     for (const std::string& why : wrong)
       causes.push_back(Cause::invalid("metadata.finalizers", in_quotes(name), why));
     const bool standard = name == "orphan" || name == "foregroundDeletion" || name == "kubernetes";
-    if (wrong.empty() && !standard && name.find('/') == std::string::npos)
+    if (wrong.empty() && !custom && !standard && name.find('/') == std::string::npos)
       causes.push_back(Cause::invalid(fmt::format("metadata.finalizers[{}]", i), in_quotes(name),
                                       "name is neither a standard finalizer name nor is it fully "
                                       "qualified"));
@@ -78,7 +79,7 @@ std::vector<Cause> check_metadata(const Resource& resource, const Value& object,
       causes.push_back(
           Cause::too_long("metadata.annotations", "may not be more than 262144 bytes"));
   }
-  check_finalizers(metadata, causes);
+  check_finalizers(metadata, resource.custom(), causes);
   if (live != nullptr && live->find({"metadata", "deletionTimestamp"}) != nullptr) {
     std::vector<std::string> fresh;
     const Value* before = live->find({"metadata", "finalizers"});
