@@ -12,6 +12,7 @@
 #include "text/value.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <ostream>
@@ -121,6 +122,25 @@ std::string for_people(const text::Value& data, const lab::Home& home,
   return text + "\nEverything in it is simulated and gone when it stops: Ctrl-C.\n";
 }
 
+/// Paths are the user's: relative to where they are.
+std::optional<lab::KubernetesPrograms> real_programs(const Context& context,
+                                                     const Invocation& invocation) {
+  const auto path = [&](const char* flag) {
+    std::string given = invocation.find(flag).value_or("");
+    if (!given.empty() && !given.starts_with('/')) given = context.folder + "/" + given;
+    if (!given.empty() && access(given.c_str(), X_OK) != 0)
+      throw Error(Fault::Usage, fmt::format("--{}: {} is no program", flag, given));
+    return given;
+  };
+  lab::KubernetesPrograms programs{path("kube-apiserver"), path("etcd"),
+                                   path("kube-controller-manager")};
+  if (programs.apiserver.empty() != programs.etcd.empty() ||
+      (programs.apiserver.empty() && !programs.controller_manager.empty()))
+    throw Error(Fault::Usage, "a real Kubernetes needs both --kube-apiserver and --etcd");
+  if (programs.apiserver.empty()) return std::nullopt;
+  return programs;
+}
+
 /// What stands in the faults file now happens from now on: so a person or a script plays with a lab
 /// that runs.
 void play_again(Context& context, const Invocation& invocation, lab::Home& home,
@@ -175,10 +195,13 @@ int run_lab(Context& context, const Invocation& invocation) {
   if (const auto file = invocation.find("faults"))
     faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
 
+  const auto programs = real_programs(context, invocation);
+
   const SignalsHeld signals;
   lab::flux::ProgramGit git;  // outlives the clusters that clone through it
   lab::Home home{options};
   home.estate.clusters().use_git(&git);
+  home.estate.clusters().programs = programs;
   faults.arm(home);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
   const text::Value data = describe(home, sockets);

@@ -4,9 +4,11 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "lab/kube/conditions.hpp"
+#include "lab/kube/controllers.hpp"
 #include "lab/kube/json.hpp"
 #include "lab/kube/requests.hpp"
 #include "lab/kube/status.hpp"
+#include "lab/network.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
@@ -103,6 +105,8 @@ void Kubernetes::join(TalosNode& node) {
   const bool same = member.node == &node && member.facts == facts;
   member.facts = std::move(facts);
   member.node = &node;
+  if (real_) return tell_real();
+  if (site_ != nullptr && site_->programs) return;
   if (!api_ && node.is_control_plane() && has_inline_manifests(*node.config()))
     // They may be what makes the nodes ready.
     begin(node);
@@ -115,6 +119,7 @@ void Kubernetes::leave(const TalosNode& node) {
     if (member.node != &node) continue;
     member.node = nullptr;
     if (api_) api_->leave(name);
+    if (real_) tell_real();
   }
   const bool served = std::any_of(members_.begin(), members_.end(), [](const auto& each) {
     return each.second.node != nullptr && each.second.node->apiserver_runs();
@@ -122,7 +127,68 @@ void Kubernetes::leave(const TalosNode& node) {
   if (api_ && !served) api_->restart();
 }
 
+std::pair<std::string, unsigned> Kubernetes::real(TalosNode& node,
+                                                  const KubernetesPrograms& programs) {
+  const MachineConfig& config = *node.config();
+  name_ = config.get({"cluster", "clusterName"});
+  kube::Kubelet facts = kubelet_of(node);
+  Member& member = members_[facts.name];
+  member.facts = std::move(facts);
+  member.node = &node;
+  if (!real_) {
+    ControlPlane::Wishes wishes;
+    wishes.programs = programs;
+    if (const auto door = world_.network().door_of(node.address())) wishes.address = *door;
+    wishes.port = 6443;
+    wishes.advertised = node.address();
+    wishes.manifests = talos_manifests(config);
+    wishes.has_network = brings_network(config);
+    world_.note(fmt::format("a real Kubernetes of {} begins", name_));
+    real_ = std::make_unique<ControlPlane>(std::move(wishes), config,
+                                           world_.fork("control plane/" + name_), world_.outside());
+    look_at_real();
+  }
+  tell_real();
+  return {real_->address(), real_->port()};
+}
+
+void Kubernetes::tell_real() {
+  std::map<std::string, kube::Kubelet> kubelets;
+  std::vector<std::string> names;
+  for (const auto& [name, member] : members_) {
+    if (member.node == nullptr) continue;
+    kubelets[name] = member.facts;
+    if (!member.facts.control_plane || !member.node->config()) continue;
+    names.push_back(name);
+    names.push_back(member.facts.address);
+    const MachineConfig& config = *member.node->config();
+    if (const auto url = net::Url::parse(config.get({"cluster", "controlPlane", "endpoint"})))
+      names.push_back(url->host);
+    if (const Value* sans = config.main()->find({"cluster", "apiServer", "certSANs"}))
+      for (const Value& san : sans->items()) names.push_back(san.text());
+    for (const talos::Address& each : member.node->network().addresses)
+      names.push_back(to_string(each.cidr.address()));
+  }
+  real_->set_members(std::move(kubelets), names);
+}
+
+/// What the real one says of the nodes, once a second.
+void Kubernetes::look_at_real() {
+  world_.after(std::chrono::seconds{1}, [this, alive = std::weak_ptr<const bool>(alive_)] {
+    if (!alive.lock() || !real_ || site_ == nullptr) return;
+    real_->set_refused(site_->refused_images);
+    if (const std::string trouble = real_->take_trouble(); !trouble.empty())
+      world_.note("real Kubernetes: " + trouble);
+    for (const auto& [name, state] : real_->nodes())
+      if (const auto found = members_.find(name);
+          found != members_.end() && found->second.node != nullptr)
+        found->second.node->set_node_object(state.ready, state.unschedulable);
+    look_at_real();
+  });
+}
+
 kube::Api* Kubernetes::api() {
+  if (real_) return nullptr;
   if (api_) return api_.get();
   for (const auto& [name, member] : members_)
     if (member.node != nullptr && member.node->is_control_plane()) {
@@ -156,6 +222,12 @@ void Kubernetes::begin(const TalosNode& plane) {
   options.refuse_image = [this](const std::string& image) -> std::optional<std::string> {
     if (site_ == nullptr) return std::nullopt;
     for (const auto& [part, why] : site_->refused_images)
+      if (image.find(part) != std::string::npos) return why;
+    return std::nullopt;
+  };
+  options.crash_image = [this](const std::string& image) -> std::optional<std::string> {
+    if (site_ == nullptr) return std::nullopt;
+    for (const auto& [part, why] : site_->crashing_images)
       if (image.find(part) != std::string::npos) return why;
     return std::nullopt;
   };
@@ -235,7 +307,14 @@ void Kubernetes::restore(const talos::EtcdCluster& etcd) {
 }
 
 bool Kubernetes::webhook_listens(const std::string& space, const std::string& service) const {
-  if (site_ == nullptr || site_->webhooks_late == Duration{}) return true;
+  if (site_ == nullptr) return true;
+  Duration late = site_->webhooks_late;
+  if (site_->webhooks_latest > late)
+    late += std::chrono::duration_cast<Duration>(std::chrono::milliseconds{
+        world_.fork(fmt::format("webhook/{}/{}/{}", name_, space, service))
+            .below(static_cast<std::uint64_t>((site_->webhooks_latest - late) /
+                                              std::chrono::milliseconds{1}))});
+  if (late == Duration{}) return true;
   const kube::Object found = api_->find("/services", space, service);
   const Value* selector = found ? found->find({"spec", "selector"}) : nullptr;
   if (selector == nullptr) return true;
@@ -247,9 +326,32 @@ bool Kubernetes::webhook_listens(const std::string& space, const std::string& se
     const Value* ready = kube::find_condition(*pod, "Ready");
     if (!matches || ready == nullptr || text_at(*ready, {"status"}) != "True") continue;
     const auto since = parse_instant(text_at(*ready, {"lastTransitionTime"}));
-    if (since && *since + site_->webhooks_late <= world_.now()) return true;
+    if (since && *since + late <= world_.now()) return true;
   }
   return false;
+}
+
+std::string Kubernetes::trouble(const std::string& label) {
+  std::vector<std::string> names;
+  if (real_) {
+    for (const auto& [name, state] : real_->nodes())
+      if (label.empty() && state.unschedulable) names.push_back(name);
+  } else if (kube::Api* looked = api()) {
+    const std::size_t equals = label.find('=');
+    for (const auto& [key, object] : looked->storage().all(label.empty() ? "/nodes" : "/pods")) {
+      if (label.empty()) {
+        if (kube::bool_at(*object, {"spec", "unschedulable"})) names.push_back(key.name);
+      } else if (key.space == "kube-system" && !kube::is_pod_ready(*object) &&
+                 text_at(*object, {"metadata", "labels", label.substr(0, equals)}) ==
+                     label.substr(equals + 1)) {
+        names.push_back(key.name);
+      }
+    }
+  }
+  if (names.empty()) return "";
+  return fmt::format("{}: [{}]",
+                     label.empty() ? "some nodes are not schedulable" : "some pods are not ready",
+                     rocca::join(names, " "));
 }
 
 void Kubernetes::pushed() {
@@ -258,6 +360,7 @@ void Kubernetes::pushed() {
 
 void Kubernetes::close() {
   site_ = nullptr;
+  real_.reset();
   flux_.reset();
   api_.reset();
 }
@@ -294,6 +397,7 @@ bool Kubernetes::answer_alone(const TalosNode& node, const net::Incoming& reques
 
 void Kubernetes::handle(TalosNode& node, net::Incoming request,
                         std::shared_ptr<net::Responder> responder) {
+  if (real_) return responder->cut();  // nobody who can reach the real one comes here
   if (answer_alone(node, request, *responder)) return;
   if (!api_) begin(node);
   api_->handler()(std::move(request), std::move(responder));
@@ -308,11 +412,23 @@ Clusters::Clusters(talos::Fleet& fleet) : fleet_(fleet) {
     };
   };
   fleet_.kubelet_changed = [this](TalosNode& node) { return changed(node); };
+  fleet_.kubernetes_trouble = [this](TalosNode& node, const std::string& label) {
+    const auto etcd = node.etcd();
+    return etcd ? of(etcd)->trouble(label) : "";
+  };
+  fleet_.real_kubernetes =
+      [this](TalosNode& node) -> std::optional<std::pair<std::string, unsigned>> {
+    const auto etcd = node.etcd();
+    if (!programs || !etcd || !node.config()) return std::nullopt;
+    return of(etcd)->real(node, *programs);
+  };
 }
 
 Clusters::~Clusters() {
   fleet_.kubernetes = nullptr;
   fleet_.kubelet_changed = nullptr;
+  fleet_.real_kubernetes = nullptr;
+  fleet_.kubernetes_trouble = nullptr;
   if (git_ != nullptr) git_->on_push = nullptr;
   for (const auto& weak : all_)
     if (const auto one = weak.lock()) one->close();

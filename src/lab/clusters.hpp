@@ -1,5 +1,6 @@
 #pragma once
 
+#include "lab/control_plane.hpp"
 #include "lab/flux/flux.hpp"
 #include "lab/kube/api.hpp"
 #include "lab/talos/node.hpp"
@@ -31,10 +32,16 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   void handle(talos::TalosNode& node, net::Incoming request,
               std::shared_ptr<net::Responder> responder);
 
+  /// Where the real API server of this cluster listens; starts it if nobody has.
+  std::pair<std::string, unsigned> real(talos::TalosNode& node, const KubernetesPrograms& programs);
+
+  /// talos::Fleet::kubernetes_trouble
+  std::string trouble(const std::string& label);
+
   /// Something was pushed to a repository.
   void pushed();
-  /// Is anything simulated?
-  bool live() const noexcept { return api_ != nullptr; }
+  /// Does Kubernetes itself say what becomes of nodes?
+  bool live() const noexcept { return api_ != nullptr || real_ != nullptr; }
   /// Begins the simulation if it has not begun; nullptr: no control plane has told its config yet.
   kube::Api* api();
   const std::string& name() const noexcept { return name_; }
@@ -52,6 +59,8 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   bool webhook_listens(const std::string& space, const std::string& service) const;
   void restore(const talos::EtcdCluster& etcd);
   void tell(const kube::Change& change) const;
+  void tell_real();
+  void look_at_real();
   bool answer_alone(const talos::TalosNode& node, const net::Incoming& request,
                     net::Responder& responder) const;
 
@@ -62,6 +71,8 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   std::string name_;
   std::unique_ptr<kube::Api> api_;
   std::unique_ptr<flux::Flux> flux_;
+  std::unique_ptr<ControlPlane> real_;
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 /// All of a site's clusters, and what goes wrong in them.
@@ -80,10 +91,16 @@ class Clusters {
   void use_git(flux::Git* git);
   flux::Git* git() const noexcept { return git_; }
 
+  /// From now on real programs are the control planes of clusters; only behind sockets.
+  std::optional<KubernetesPrograms> programs;
   /// Why an image cannot be pulled, by a part of its name.
   std::map<std::string, std::string> refused_images;
-  /// Servers behind webhooks listen so much later than their pods are ready.
+  /// What containers say as they die, by a part of their image's name.
+  std::map<std::string, std::string> crashing_images;
+  /// Servers behind webhooks listen so much later than their pods are ready: each by a time of its
+  /// own between these two, by the seed.
   Duration webhooks_late{};
+  Duration webhooks_latest{};
 
  private:
   std::shared_ptr<Kubernetes> of(const std::shared_ptr<talos::EtcdCluster>& etcd);

@@ -1,11 +1,15 @@
 #include "lab/clusters.hpp"
 
 #include "lab/estate_test_support.hpp"
+#include "lab/faults.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
 #include "proto/common.pb.h"
+#include "text/yaml.hpp"
 
 #include <gmock/gmock.h>
+
+#include <set>
 
 namespace rocca::lab {
 namespace {
@@ -248,6 +252,75 @@ TEST_F(KubernetesTest, LogsComeOnlyAfterTheKubeletsCertificateIsApproved) {
   }
   run_for(2s);
   EXPECT_EQ(get(log).status, 200);
+}
+
+TEST_F(KubernetesTest, ANetworkWhoseAgentsCrashOrCannotBePulledNeverComesUntilTheyWork) {
+  for (const char* fault : {"crashing", "unpullable"}) {
+    SCOPED_TRACE(fault);
+    Faults::parse(fmt::format("[{{at: 0s, {}: flannel}}]", fault), "f").arm(home);
+    run_for(1s);
+    if (std::string_view(fault) == "crashing") raise_cluster();
+    if (std::string_view(fault) == "unpullable") {
+      // Pods that run go on; a node that comes anew pulls.
+      task("POST", vm_path(121, "/status/stop"));
+      ASSERT_EQ(send("DELETE", "/api/v1/nodes/w-1").status, 200);
+      run_for(60s);
+      start(121);
+      run_for(120s);
+    }
+    EXPECT_EQ(ready("w-1"), "False");
+    EXPECT_THAT(text_at(*kube::find_condition(node("w-1"), "Ready"), {"message"}),
+                HasSubstr("cni plugin not initialized"));
+    Faults::parse("[{at: 0s, working: flannel}]", "f").arm(home);
+    run_for(10min);
+    EXPECT_EQ(ready("w-1"), "True");
+  }
+}
+
+TEST_F(KubernetesTest, WebhooksListenLateEachByItsOwnTimeOfTheSeed) {
+  Faults::parse("[{at: 0s, webhooks: 0s-120s}]", "f").arm(home);
+  raise_cluster();
+  std::set<int> lateness;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = fmt::format("hook-{}", i);
+    const auto apply = [&](const std::string& yaml) {
+      const kube::Api::Result made =
+          home.estate.clusters().find("lab")->api()->apply(text::parse_yaml(yaml, "test"), "test");
+      EXPECT_LT(made.status, 300) << text_at(made.body, {"message"});
+    };
+    apply(fmt::format(
+        "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {0}, namespace: default}}, "
+        "spec: {{selector: {{matchLabels: {{app: {0}}}}}, template: {{metadata: {{labels: {{app: "
+        "{0}}}}}, spec: {{containers: [{{name: c, image: 'i:1'}}]}}}}}}}}",
+        name));
+    apply(fmt::format(
+        "{{apiVersion: v1, kind: Service, metadata: {{name: {0}, namespace: default}}, spec: "
+        "{{selector: {{app: {0}}}, ports: [{{port: 443}}]}}}}",
+        name));
+    run_for(20s);
+    apply(fmt::format(
+        "{{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, "
+        "metadata: {{name: {0}}}, webhooks: [{{name: {0}.rocca.dev, admissionReviewVersions: [v1], "
+        "sideEffects: None, objectSelector: {{matchLabels: {{hook: {0}}}}}, clientConfig: "
+        "{{caBundle: LS0tLS1CRUdJTi0tLS0t, service: {{name: {0}, namespace: default}}}}, rules: "
+        "[{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}}]}}]"
+        "}}",
+        name));
+    run_for(2s);
+    int seconds = 0;
+    for (; seconds <= 130; ++seconds) {
+      const Got made =
+          send("POST", "/api/v1/namespaces/default/configmaps",
+               fmt::format(R"({{"metadata":{{"name":"{0}","labels":{{"hook":"{0}"}}}}}})", name));
+      if (made.status == 201) break;
+      EXPECT_EQ(made.status, 500);
+      EXPECT_THAT(made.body, HasSubstr("failed calling webhook"));
+      run_for(1s);
+    }
+    EXPECT_LE(seconds, 120);
+    lateness.insert(seconds);
+  }
+  EXPECT_GT(lateness.size(), 1u);
 }
 
 }  // namespace

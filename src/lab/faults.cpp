@@ -22,12 +22,21 @@ constexpr const char* infisical_host = "infisical";
 
 const std::vector<std::string>& action_names() {
   static const std::vector<std::string> names{
-      "down",   "up",     "fill",  "free",  "quorum", "lock",    "unlock",     "backup",
-      "change", "create", "crash", "lease", "dhcp",   "foreign", "unpullable", "webhooks"};
+      "down",   "up",      "fill",       "free",     "quorum",   "lock",
+      "unlock", "backup",  "change",     "create",   "crash",    "lease",
+      "dhcp",   "foreign", "unpullable", "webhooks", "crashing", "working"};
   return names;
 }
 
 }  // namespace
+
+std::optional<std::pair<Duration, Duration>> Faults::parse_lateness(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  const auto least = parse_duration(text.substr(0, dash));
+  const auto most = dash == std::string::npos ? least : parse_duration(text.substr(dash + 1));
+  if (!least || !most || *most < *least) return std::nullopt;
+  return std::pair{*least, *most};
+}
 
 class Faults::Reader {
  public:
@@ -86,7 +95,7 @@ class Faults::Reader {
     } else if (action == "lease") {
       if (word(value) != "all") vm(value);
     } else if (action == "webhooks") {
-      duration(value);
+      if (!parse_lateness(word(value))) refuse(value, "60s or 0s-120s is expected");
     } else if (action == "foreign") {
       if (!IpAddress::parse(word(value))) refuse(value, "an address is expected");
     } else if (action == "lock" || action == "backup" || action == "change" || action == "create") {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rocca::lab::pve {
@@ -52,8 +53,11 @@ class World;
 ///                        # crash: 100: its process dies; lease: 100 or all: the DHCP server gives
 ///                        # other addresses from now on; dhcp: false: it gives none; foreign:
 ///                        # 10.0.1.11: somebody else's machine has this address; unpullable:
-///                        # cilium: images with this in their name cannot be pulled; webhooks: 60s:
-///                        # servers of webhooks listen so much later than their pods are ready
+///                        # cilium: images with this in their name cannot be pulled; crashing:
+///                        # cilium: their containers die again and again (a CNI of which this is
+///                        # the agent never makes a node ready); working: cilium ends both;
+///                        # webhooks: 60s or 0s-120s: servers of webhooks listen so much later than
+///                        # their pods are ready, each by a time of its own by the seed
 ///                        # `vm: any` is one of those there are, by the seed
 ///   - machine: { vm: 100, host: pve1 }   # what runs in this VM, in all of a host, in all there
 ///   are
@@ -128,6 +132,8 @@ class Faults {
   using First = std::function<bool(const TimedRule&, SeededEntropy&)>;
   void arm(pve::Datacenter& dc, const First& first) const;
   void require_known(const pve::Datacenter& dc) const;
+  /// `60s`, `0s-120s`.
+  static std::optional<std::pair<Duration, Duration>> parse_lateness(const std::string& text);
   static bool do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance);
 
   std::vector<RequestRule> requests_;

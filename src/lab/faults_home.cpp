@@ -50,7 +50,15 @@ bool Faults::do_at_home(Home& home, const TimedRule& rule, SeededEntropy& chance
     home.estate.clusters().refused_images[rule.value.text()] =
         "failed to pull and unpack image: failed to resolve reference: not found";
   } else if (what == "webhooks") {
-    home.estate.clusters().webhooks_late = parse_duration(rule.value.text()).value_or(Duration{});
+    const auto late = parse_lateness(rule.value.text());
+    home.estate.clusters().webhooks_late = late->first;
+    home.estate.clusters().webhooks_latest = late->second;
+  } else if (what == "crashing") {
+    home.estate.clusters().crashing_images[rule.value.text()] =
+        "back-off 40s restarting failed container";
+  } else if (what == "working") {
+    home.estate.clusters().crashing_images.erase(rule.value.text());
+    home.estate.clusters().refused_images.erase(rule.value.text());
   } else if (what == "lease" && rule.value.text() == "all") {
     home.lans.change_all_leases();
   } else if (what == "lease" || what == "crash") {

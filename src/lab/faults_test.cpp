@@ -219,6 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Wrong{"MachineIsNoMap", "- {machine: 100, trouble: halt}", "a map"},
                     Wrong{"BadLease", "- {at: 1s, lease: mine}", "number of a VM"},
                     Wrong{"BadForeign", "- {at: 1s, foreign: printer}", "an address"},
+                    Wrong{"BadLateness", "- {at: 1s, webhooks: late}", "0s-120s"},
+                    Wrong{"LatenessBackwards", "- {at: 1s, webhooks: 9s-1s}", "0s-120s"},
                     Wrong{"TaskWithoutEnd", "- {task: {type: x}}", "fail or hang"}),
     [](const auto& row) { return row.param.name; });
 

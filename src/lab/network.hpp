@@ -26,6 +26,9 @@ struct Service {
   /// Makes the certificate when the first client asks for it: most machines of a simulation are
   /// gone before anybody did.
   std::function<net::ServerTls()> mint{};
+  /// A real program answers for it at this address and port of the machine, TLS and all; only
+  /// Sockets can lead there.
+  std::optional<std::pair<std::string, unsigned>> elsewhere{};
 
   const std::optional<net::ServerTls>& secured() const {
     if (!tls && mint) tls = mint();
@@ -96,6 +99,15 @@ class Network {
   /// Called after every opening, closing, replacement and up or down. One observer.
   void on_change(std::function<void()> then) { changed_ = std::move(then); }
 
+  /// The loopback address behind which clients on sockets find a simulated one; without sockets
+  /// none.
+  std::optional<std::string> door_of(const std::string& address) const {
+    return doors_ ? std::optional{doors_(address)} : std::nullopt;
+  }
+  void set_doors(std::function<std::string(const std::string&)> doors) {
+    doors_ = std::move(doors);
+  }
+
   /// Real servers that can be reached from inside; nothing: none, as in every test on virtual time.
   void set_outside(Outside* outside) { outside_ = outside; }
   Outside* outside() const noexcept { return outside_; }
@@ -126,6 +138,7 @@ class Network {
   std::map<Id, std::pair<Place, Service>> services_;
   Id next_ = 1;
   std::function<void()> changed_;
+  std::function<std::string(const std::string&)> doors_;
   Outside* outside_ = nullptr;
 };
 

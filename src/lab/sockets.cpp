@@ -57,6 +57,7 @@ Sockets::Sockets(World& world, Clock& clock, Options options)
       server_.post([this] { reconcile(); });
     });
     world_.network().set_outside(outside_.get());
+    world_.network().set_doors([this](const std::string& address) { return loopback_of(address); });
     reconcile();
     pump();
   });
@@ -65,6 +66,7 @@ Sockets::Sockets(World& world, Clock& clock, Options options)
 Sockets::~Sockets() {
   stop();
   world_.network().on_change(nullptr);
+  world_.network().set_doors(nullptr);
   world_.set_outside(nullptr);
   world_.network().set_outside(nullptr);
   outside_.reset();  // its threads post to the server
@@ -145,16 +147,22 @@ void Sockets::reconcile() {
       ++it;
       continue;
     }
-    server_.close(it->second.id);
+    if (it->second.id) server_.close(*it->second.id);
     it = open_.erase(it);
   }
   for (const auto& [id, place] : wanted) {
     const Service* service = world_.network().find(id);
+    if (service->elsewhere) {
+      Open open;
+      open.door = {service->elsewhere->first, service->elsewhere->second};
+      open_.insert_or_assign(id, open);
+      continue;
+    }
     const std::string certificate =
         service->secured() ? service->tls->identity.certificate_pem : "";
     if (const auto found = open_.find(id); found != open_.end()) {
       if (service->secured() && found->second.certificate != certificate)
-        server_.replace_tls(found->second.id, *service->tls);
+        server_.replace_tls(*found->second.id, *service->tls);
       found->second.certificate = certificate;
       continue;
     }
@@ -177,7 +185,7 @@ void Sockets::reconcile() {
       listen.port = 0;
       open.id = server_.listen(listen);
     }
-    open.door.port = server_.port(open.id);
+    open.door.port = server_.port(*open.id);
     open_.emplace(id, open);
   }
 }

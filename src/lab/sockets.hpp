@@ -47,7 +47,7 @@ class Sockets {
 
  private:
   struct Open {
-    net::Server::Id id = 0;
+    std::optional<net::Server::Id> id;  // nothing: a real program listens there
     Door door;
     std::string certificate;
   };

@@ -1,5 +1,6 @@
 """What scenarios in Python share: running programs with an environment of their own, and saying what went wrong."""
 
+import json
 import os
 import re
 import subprocess
@@ -101,6 +102,39 @@ def until(what, look, seconds=60):
             return found
         check(time.monotonic() < end, f"{what}: not within {seconds} s")
         time.sleep(0.2)
+
+
+class Lab:
+    """`rocca lab` with a repository for the cluster blue in the current folder."""
+
+    def __init__(self, *flags, speed=20):
+        words = [ROCCA, "lab", "--speed", str(speed), "--ca-file", "ca.pem", "--faults", "faults.yaml", "-o", "json", *flags]
+        write("faults.yaml", "[]\n")
+        self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        text = ""
+        for line in self.process.stdout:
+            text += line
+            if line == "}\n":
+                break
+        check(text, "the lab did not begin")
+        self.info = json.loads(text)
+        # What a client needs to see the simulated names and addresses.
+        self.around = {"HTTPS_PROXY": self.info["proxy"], "SSL_CERT_FILE": os.path.abspath("ca.pem"),
+                       "ROCCA_PROXMOX_TOKEN": self.info["token"]}
+
+    def up(self, spec, seconds=200):
+        write("clusters/blue/cluster.yaml", spec.replace("FINGERPRINT", self.info["fingerprint"]))
+        run(ROCCA, "secrets", "init", "blue")
+        expect("", ROCCA, "up", "blue", "--yes", seconds=seconds, **self.around)
+        run(ROCCA, "kubeconfig", "blue", "--file", "kubeconfig", **self.around)
+        run(ROCCA, "talosconfig", "blue", "--file", "talosconfig", **self.around)
+
+    def children(self):
+        return subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()
+
+    def stop(self):
+        self.process.terminate()
+        check(self.process.wait(30) == 0, "the lab ended badly")
 
 
 class Nodes:

@@ -106,6 +106,10 @@ Routine<void> TalosNode::health_check(std::shared_ptr<Call> call) {
     if (!admin) return "rpc error: code = PermissionDenied desc = not authorized";
     return every([&](const TalosNode& node) { return node.*state; }, what);
   };
+  const auto look = [&](const std::string& label) -> std::string {
+    if (!admin) return "rpc error: code = PermissionDenied desc = not authorized";
+    return fleet_.kubernetes_trouble ? fleet_.kubernetes_trouble(*this, label) : "";
+  };
   const auto always = [] { return std::string(); };
   const std::pair<const char*, std::function<std::string()>> checks[] = {
       {"etcd to be healthy", [&] { return service_trouble(question.control_planes, "etcd"); }},
@@ -125,12 +129,12 @@ Routine<void> TalosNode::health_check(std::shared_ptr<Call> call) {
        [&] { return kubernetes(&TalosNode::node_registered_, "node did not report"); }},
       {"all control plane static pods to be running",
        [&] { return kubernetes(&TalosNode::pods_up_, "static pods are not running"); }},
-      {"all control plane components to be ready", always},
+      {"all control plane components to be ready", [&] { return look("tier=control-plane"); }},
       {"all k8s nodes to report ready",
        [&] { return kubernetes(&TalosNode::node_ready_, "node is not ready"); }},
-      {"kube-proxy to report ready", always},
-      {"coredns to report ready", always},
-      {"all k8s nodes to report schedulable", always},
+      {"kube-proxy to report ready", [&] { return look("k8s-app=kube-proxy"); }},
+      {"coredns to report ready", [&] { return look("k8s-app=kube-dns"); }},
+      {"all k8s nodes to report schedulable", [&] { return look(""); }},
   };
   for (const auto& [name, check] : checks) {
     if (world_.now() >= end) refuse(Code::DeadlineExceeded, "context deadline exceeded");

@@ -48,6 +48,12 @@ class Fleet {
   /// What answers at port 6443 of a control plane once its API server runs. Without it: /livez,
   /// /readyz and /version.
   std::function<net::Handler(TalosNode& node)> kubernetes;
+  /// Why not all pods of kube-system with this label are ready, or, for "", not all nodes take
+  /// pods;
+  /// "": they are, or there are none.
+  std::function<std::string(TalosNode& node, const std::string& label)> kubernetes_trouble;
+  /// Where a real API server answers in place of a control plane's own; nothing: nowhere.
+  std::function<std::optional<std::pair<std::string, unsigned>>(TalosNode& node)> real_kubernetes;
   /// Read once per pair; nothing: this is no CA with its key.
   std::shared_ptr<const Signer> signer(const SigningAuthority& authority);
   /// organizations(), read once per certificate: the same client calls again and again.

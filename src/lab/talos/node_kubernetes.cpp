@@ -172,10 +172,11 @@ void TalosNode::listen_apiserver() {
           : net::Handler([this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
               answer_alone(*this, request, *responder);
             });
+  const auto elsewhere = fleet_.real_kubernetes ? fleet_.real_kubernetes(*this) : std::nullopt;
   for (const std::string& address : claimed_)
     apiserver_ports_.push_back(world_.network().open(
         address, apiserver_port,
-        {fmt::format("kubernetes/{}", hostname_), std::nullopt, handler, mint}, host_));
+        {fmt::format("kubernetes/{}", hostname_), std::nullopt, handler, mint, elsewhere}, host_));
 }
 
 }  // namespace rocca::lab::talos
