@@ -80,8 +80,8 @@ class Life {
     Shape shape;
     shape.hosts = dice.one_in(2) ? 1 : dice.between(2, 3);
     // Most are small, because most mistakes show there and more lives find more of them.
-    shape.planes = dice.one_in(6) ? 3 : 1;
-    shape.workers = dice.one_in(2) ? 0 : dice.between(1, 2);
+    shape.planes = dice.one_in(10) ? 3 : 1;
+    shape.workers = dice.one_in(2) ? 0 : dice.one_in(4) ? 2 : 1;
     shape.new_release = !dice.one_in(2);
     shape.bundle = dice.below(bundles);
     return shape;
@@ -105,7 +105,7 @@ class Life {
   void want(unsigned planes, unsigned workers) {
     shape_.planes = planes;
     shape_.workers = workers;
-    outcome_.large = outcome_.large || planes == 3;
+    if (planes == 3) outcome_.large = 1;
     for (unsigned i = 1; i <= planes; ++i) promises_.nodes.insert(fmt::format("cp-{}", i));
     for (unsigned i = 1; i <= workers; ++i) promises_.nodes.insert(fmt::format("worker-{}", i));
     std::string hosts;
@@ -383,6 +383,10 @@ class Life {
 };
 
 }  // namespace
+
+void prepare() {
+  bundle(0);
+}
 
 Outcome live(std::uint64_t seed, bool loud) {
   return Life{seed, loud}.run();

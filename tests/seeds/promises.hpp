@@ -4,11 +4,13 @@
 #include "net/transport.hpp"
 #include "scenarios/engine_rig.hpp"
 
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rocca::seeds {
@@ -39,6 +41,20 @@ class QuorumWatch final : public net::Transport {
   std::uint64_t lost_before_ = 0;
 };
 
+/// Many words that must not stand in a text, looked for in one pass over it.
+class Needles {
+ public:
+  void add(std::string word);
+  bool in(std::string_view text) const;
+
+ private:
+  static std::size_t pair_at(std::string_view text, std::size_t at) {
+    return static_cast<unsigned char>(text[at]) * 256u + static_cast<unsigned char>(text[at + 1]);
+  }
+  std::vector<std::string> words_;
+  std::bitset<65536> begins_;  // the first two bytes of words
+};
+
 class Promises {
  public:
   explicit Promises(scenarios::ClusterRig& rig);
@@ -67,11 +83,12 @@ class Promises {
  private:
   void check_foreign() const;
   void check_marks() const;
-  void check_files(const std::string& folder) const;
+  void check_files(const std::string& folder);
 
   scenarios::ClusterRig& rig_;
   std::map<unsigned, lab::pve::Vm> foreign_;
-  std::vector<std::string> secrets_;
+  Needles secrets_;
+  std::map<std::string, std::string> looked_at_;  // what a file held when there was no secret in it
 };
 
 }  // namespace rocca::seeds
