@@ -201,8 +201,11 @@ class MachineKind final : public Thing {
   Progress probe_unknown(World& world) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return Ready{};
-    return probe_applied(world,
-                         talos::look(world.transport, world.access(where.address), world.stop));
+    const talos::Sight sight =
+        talos::look(world.transport, world.access(where.address), world.stop);
+    // Its VM may have gone off since: then nothing would ever show.
+    if (sight.door == talos::Door::Closed) keep_running(world);
+    return probe_applied(world, sight);
   }
 
   Receipt destroy(World&, const Live&) const override { return {}; }  // it goes with its VM

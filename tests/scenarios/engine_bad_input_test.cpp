@@ -103,6 +103,24 @@ TEST(BadInput, AnApplyThatNeverArrivedIsRepeatedOnceTheNodeIsSeenToWait) {
   converges(rig, 1);
 }
 
+TEST(BadInput, ANodeThatWentOffAfterAnApplyOfUnknownFateIsStartedAgain) {
+  ClusterRig rig;
+  rig.write_spec(impatient(pools(1, 0)));
+  std::stop_source stop;
+  Meddler meddler{rig.counting, "ApplyConfiguration", [&](std::size_t) {
+                    stop.request_stop();
+                    return Meddler::Does::LoseTheQuestion;
+                  }};
+  rig.transport = &meddler;
+  rig.stop = stop.get_token();
+  EXPECT_FALSE(rig.up().ok());
+  rig.stop = {};
+  // Its host loses its power; the cluster's list says for some seconds more that it runs.
+  rig.home.dc.set_online("pve1", false);
+  rig.home.dc.set_online("pve1", true);
+  converges(rig, 1);
+}
+
 TEST(BadInput, ABootstrapWhoseAnswerIsLostIsCalledOnce) {
   ClusterRig rig;
   rig.write_spec(impatient(pools(3, 0)));
