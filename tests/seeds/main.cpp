@@ -12,6 +12,7 @@
 #include "seeds/specs.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -93,13 +94,27 @@ bool parse(int argc, char** argv, Options& options) {
   return good && options.batch.jobs <= 64 && (options.one > 0 || options.batch.count > 0);
 }
 
+/// Seconds of CPU time, of this process and those that have ended.
+double cpu_seconds() {
+  double all = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& part : {usage.ru_utime, usage.ru_stime})
+      all += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) / 1e6;
+  }
+  return all;
+}
+
 void summarise(const Sum& sum, const Options& options, double took) {
   const Counts& all = sum.all;
   const double lives = std::max(1.0, static_cast<double>(sum.lives));
   const auto each = [&](std::uint64_t number) { return static_cast<double>(number) / lives; };
-  fmt::print("{} {}, {} broke a promise; {:.0f} h simulated in {:.1f} s: {:.1f} seeds/s\n",
-             sum.lives, options.specs ? "specs" : "lives", sum.broken, all.simulated_seconds / 3600,
-             took, lives / took);
+  fmt::print(
+      "{} {}, {} broke a promise; {:.0f} h simulated in {:.1f} s: {:.1f} seeds/s, {:.3f} s of CPU "
+      "each\n",
+      sum.lives, options.specs ? "specs" : "lives", sum.broken, all.simulated_seconds / 3600, took,
+      lives / took, cpu_seconds() / lives);
   fmt::print(
       "each: {:.1f} runs ({:.1f} in trouble), {:.1f} changes in between, {:.1f} faults struck, "
       "{:.0f} exchanges; {} with three control planes, {} hosts lost; traces {:016x}\n",
