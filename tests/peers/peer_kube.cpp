@@ -243,7 +243,9 @@ int run(const std::string& kubeconfig, bool controllers) {
     const auto nodes = at.client.list("/api/v1/nodes");
     expect(!nodes.empty(), "there are none");
     for (const Value& node : nodes)
-      at.wait({kube::Wait::For::Condition, kube::name_of(node), "Ready"});
+      at.wait({kube::Wait::For::Condition,
+               {"v1", "Node", "", text_at(node, {"metadata", "name"})},
+               "Ready"});
   });
   checks.run("ownership, conflict and release", [&] { check_ownership(at); });
   checks.run("a rehearsal", [&] { check_rehearsal(at); });

@@ -341,6 +341,7 @@ const std::vector<ResourceKind>& resource_kinds() {
       {"KubeletConfigs.kubernetes.talos.dev", "k8s", true},
       {"KubeletSpecs.kubernetes.talos.dev", "k8s", true},
       {"APIServerConfigs.kubernetes.talos.dev", "controlplane", true},
+      {"BootstrapManifestsConfigs.kubernetes.talos.dev", "controlplane", false},
       {"Manifests.kubernetes.talos.dev", "controlplane", false},
       {"ManifestStatuses.kubernetes.talos.dev", "controlplane", false},
       {"NodeAddresses.net.talos.dev", "network", false, {{"Addresses", "{.addresses}"}}},

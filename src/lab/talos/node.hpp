@@ -291,6 +291,8 @@ class TalosNode {
   void publish_etcd_config();
   void publish_affiliate(const TalosNode& node);
   void publish_kubernetes_node();
+  void publish_static_pods();
+  void publish_volumes();
   void publish_status();
 
   // api.cpp: the way of a call to its handler

@@ -510,6 +510,7 @@ void TalosNode::publish_all() {
     store_.set("runtime", "SystemDisks.block.talos.dev", "system-disk",
                "block.SystemDiskController", system.SerializeAsString(),
                fmt::format("diskID: {0}\ndevPath: /dev/{0}\n", disk_.installed_disk));
+    if (config_ && !in_container()) publish_volumes();
   }
   std::vector<Extension> extensions = machine_.extensions;
   if (!disk_.schematic.empty())

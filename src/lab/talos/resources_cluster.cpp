@@ -110,7 +110,76 @@ void TalosNode::publish_affiliate(const TalosNode& node) {
                   control_plane ? "controlPlane:\n    port: 6443\n" : ""));
 }
 
+/// The partitions of an installed Talos, as far as talosctl's health check looks at them.
+void TalosNode::publish_volumes() {
+  std::uint64_t size = 0;
+  for (const Disk& disk : machine_.disks)
+    if (disk.name == disk_.installed_disk) size = disk.size;
+  constexpr std::uint64_t ready = 6;  // VolumePhaseReady
+  const std::uint64_t small = 104857600;
+  unsigned number = 4;
+  for (const auto& [name, bytes] : {std::pair{"META", std::uint64_t{1048576}},
+                                    {"STATE", small},
+                                    {"EPHEMERAL", size > 2 * small ? size - 2 * small : size}}) {
+    const std::string place = fmt::format("/dev/{}{}", disk_.installed_disk, number++);
+    std::string spec;
+    put_varint(spec, 1, ready);
+    put_bytes(spec, 2, place);
+    put_varint(spec, 9, bytes);
+    store_.set("runtime", "VolumeStatuses.block.talos.dev", name, "block.VolumeManagerController",
+               spec, fmt::format("phase: ready\nlocation: {}\nsize: {}\n", place, bytes));
+  }
+}
+
+/// What Talos puts into a new cluster, and what the kubelet says of the control plane's static
+/// pods.
+void TalosNode::publish_static_pods() {
+  if (!is_control_plane() || !pods_up_ || in_container()) return;
+  const auto enabled = [&](std::string_view part) {
+    const text::Value* off = config_->main()->find({"cluster", part, "disabled"});
+    return off == nullptr || off->as_bool() != true;
+  };
+  std::string network = config_->get({"cluster", "network", "cni", "name"});
+  if (network.empty()) network = "flannel";
+  std::string manifests;
+  put_varint(manifests, 4, enabled("proxy") ? 1 : 0);
+  put_varint(manifests, 7, enabled("coreDNS") ? 1 : 0);
+  put_varint(manifests, 11, network == "flannel" ? 1 : 0);
+  put_bytes(manifests, 21, network);
+  store_.set("controlplane", "BootstrapManifestsConfigs.kubernetes.talos.dev", "manifests",
+             "k8s.ControlPlaneBootstrapManifestsController", manifests,
+             fmt::format("proxyEnabled: {}\ncoreDNSEnabled: {}\nflannelEnabled: {}\ncniName: {}\n",
+                         enabled("proxy"), enabled("coreDNS"), network == "flannel", network));
+  // google.protobuf.Struct: fields are entries of a map, a value's text has number 3, a list 6.
+  const auto text = [](const std::string& value) {
+    std::string out;
+    put_bytes(out, 3, value);
+    return out;
+  };
+  const auto entry = [](std::string& of, const std::string& key, const std::string& value) {
+    std::string one;
+    put_bytes(one, 1, key);
+    put_bytes(one, 2, value);
+    put_bytes(of, 1, one);
+  };
+  std::string condition, holder, list, conditions, status, spec;
+  entry(condition, "type", text("Ready"));
+  entry(condition, "status", text("True"));
+  put_bytes(holder, 5, condition);
+  put_bytes(list, 1, holder);
+  put_bytes(conditions, 6, list);
+  entry(status, "phase", text("Running"));
+  entry(status, "conditions", conditions);
+  put_bytes(spec, 1, status);
+  for (const char* component : {"kube-apiserver", "kube-controller-manager", "kube-scheduler"})
+    store_.set("k8s", "StaticPodStatuses.kubernetes.talos.dev",
+               fmt::format("kube-system/{}-{}", component, hostname_),
+               "k8s.KubeletStaticPodController", spec,
+               "conditions:\n    - status: \"True\"\n      type: Ready\nphase: Running\n");
+}
+
 void TalosNode::publish_kubernetes_node() {
+  publish_static_pods();
   if (!node_registered_) return;
   std::map<std::string, std::string> labels{{"beta.kubernetes.io/arch", "amd64"},
                                             {"beta.kubernetes.io/os", "linux"},
