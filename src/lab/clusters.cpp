@@ -60,6 +60,9 @@ kube::Kubelet kubelet_of(const TalosNode& node) {
   const Value* schedule = config.main()->find({"cluster", "allowSchedulingOnControlPlanes"});
   if (out.control_plane && (schedule == nullptr || schedule->as_bool() != true))
     taints.push_back({"node-role.kubernetes.io/control-plane", "", "NoSchedule"});
+  if (const Value* provider = config.main()->find({"cluster", "externalCloudProvider", "enabled"});
+      provider != nullptr && provider->as_bool() == true)
+    taints.push_back({"node.cloudprovider.kubernetes.io/uninitialized", "true", "NoSchedule"});
   for (const auto& [key, value] : pairs(config, "nodeTaints")) {
     const std::size_t colon = value.rfind(':');
     taints.push_back({key, colon == std::string::npos ? "" : value.substr(0, colon),

@@ -13,19 +13,25 @@ Internet::Internet(World& world, Web& web, ImageFactory& factory)
   const auto open = [&](const char* service, const char* address,
                         const std::vector<std::string>& names, net::Handler handler) {
     for (const std::string& name : names) network.set_name(name, address);
-    Authority::Subject subject;
-    subject.common_name = names.front();
-    subject.names = names;
-    subject.names.emplace_back(address);
-    net::ServerTls tls;
-    tls.identity = roots.issue(subject, world.now());
-    tls.identity.certificate_pem += roots.certificate_pem();
-    network.open(address, 443, {service, tls, std::move(handler)});
+    network.open(address, 443,
+                 {service, std::nullopt, std::move(handler), [this, &world, names, address] {
+                    Authority::Subject subject;
+                    subject.common_name = names.front();
+                    subject.names = names;
+                    subject.names.emplace_back(address);
+                    net::ServerTls tls;
+                    tls.identity = roots.issue(subject, world.now());
+                    tls.identity.certificate_pem += roots.certificate_pem();
+                    return tls;
+                  }});
   };
   open("factory", factory_address, {"factory.talos.dev"}, factory.handler());
   open("infisical", infisical_address,
        {"infisical.home", "app.infisical.com", "eu.infisical.com", "us.infisical.com"},
        infisical.handler());
+  open("releases", releases_address,
+       {"github.com", "raw.githubusercontent.com", "release-assets.githubusercontent.com"},
+       releases.handler());
   // In clear text too: a client outside of this process may not know the authority.
   network.open(factory_address, 80, {"factory", std::nullopt, factory.handler()});
   factory.serve(web);
@@ -49,8 +55,8 @@ Internet::Internet(World& world, Web& web, ImageFactory& factory)
 
 std::string public_roots(const Network& network) {
   const Service* server = network.find(Internet::factory_address, 443);
-  if (server == nullptr || !server->tls) return "";
-  const std::string& chain = server->tls->identity.certificate_pem;
+  if (server == nullptr || !server->secured()) return "";
+  const std::string& chain = server->secured()->identity.certificate_pem;
   return chain.substr(chain.rfind("-----BEGIN CERTIFICATE-----"));
 }
 

@@ -7,6 +7,7 @@
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
 #include "lab/network.hpp"
+#include "lab/pki.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -110,15 +111,26 @@ void Flux::balance() {
     if (!service) continue;
     if (world_.network().holder(chosen)) continue;  // somebody else has it: a conflict on the wire
     world_.network().add_address(chosen);
-    for (const Value& port : service->find({"spec", "ports"})->items())
-      world_.network().open(
-          chosen, static_cast<unsigned>(kube::int_at(port, {"port"})),
-          {fmt::format("service/{}/{}", key.space, key.name), std::nullopt,
-           [this, alive = std::weak_ptr<const bool>(alive_), key](
-               const net::Incoming&, const std::shared_ptr<net::Responder>& to) {
-             if (!alive.lock() || !has_endpoint(key)) return to->cut();
-             to->answer(200, "", {{"Content-Type", "text/plain"}}, key.name + "\n");
-           }});
+    for (const Value& port : service->find({"spec", "ports"})->items()) {
+      const auto number = static_cast<unsigned>(kube::int_at(port, {"port"}));
+      Service door{fmt::format("service/{}/{}", key.space, key.name), std::nullopt,
+                   [this, alive = std::weak_ptr<const bool>(alive_), key](
+                       const net::Incoming&, const std::shared_ptr<net::Responder>& to) {
+                     if (!alive.lock() || !has_endpoint(key)) return to->cut();
+                     to->answer(200, "", {{"Content-Type", "text/plain"}}, key.name + "\n");
+                   }};
+      // With a certificate that nobody knows, as an ingress has before it gets a better one.
+      if (number == 443)
+        door.mint = [&world = world_] {
+          Authority::Subject subject;
+          subject.common_name = "DEFAULT CERT";
+          net::ServerTls tls;
+          tls.identity = Authority{world.fork("ingress"), "Lab Ingress", world.now()}.issue(
+              subject, world.now());
+          return tls;
+        };
+      world_.network().open(chosen, number, std::move(door));
+    }
     balanced_.push_back(chosen);
   }
 }

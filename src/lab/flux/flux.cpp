@@ -91,6 +91,7 @@ void Flux::changed(const kube::Change& change) {
     return after(100ms, [this, job = change.after] { install(*job); });
   if (change.after && (change.resource == "apps/deployments" || change.resource == "/services" ||
                        change.resource == "metallb.io/ipaddresspools" ||
+                       (change.resource == "/nodes" && !change.before) ||
                        change.resource == "certificates.k8s.io/certificatesigningrequests"))
     look_at_addons();
   if (change.resource == "apps/deployments") {
@@ -129,6 +130,7 @@ void Flux::look_at_addons() {
     looking_ = false;
     approve_requests();
     balance();
+    look_at_nodes();
   });
 }
 

@@ -109,6 +109,10 @@ class Flux {
   void balance();
   bool has_endpoint(const Key& service) const;
 
+  // cloud.cpp
+  void look_at_nodes();
+  void claim_node(const Value& row, const Value& vm, const std::string& region);
+
   World& world_;
   kube::Api& api_;
   Options options_;

@@ -25,6 +25,12 @@ namespace {
 constexpr const char* releases = "helm.toolkit.fluxcd.io/helmreleases";
 constexpr const char* controller = "helm-controller";
 
+void mark_handled(Value& object) {
+  const std::string asked =
+      text_at(object, {"metadata", "annotations", "reconcile.fluxcd.io/requestedAt"});
+  if (!asked.empty()) set_at(object, {"status", "lastHandledReconcileAt"}, str(asked));
+}
+
 struct Release {
   std::string name, space, chart, version;
   explicit Release(const Value& object)
@@ -67,11 +73,12 @@ void Flux::visit_release(const Key& key) {
   const std::int64_t generation = int_at(*object, {"metadata", "generation"});
   if (int_at(*object, {"status", "observedGeneration"}, -1) == generation &&
       kube::condition_status(*object, "Ready") == "True")
-    return;
+    return set_status(releases, key, controller, mark_handled);
   const Release release{*object};
   const auto wait = [&](const std::string& reason, const std::string& message, Duration again) {
     set_status(releases, key, controller, [&](Value& live) {
       set_conditions(live, {{"Ready", "False", reason, message}});
+      mark_handled(live);
     });
     later(releases, key, again);
   };
@@ -176,6 +183,7 @@ void Flux::finish_release(const Key& key, std::int64_t generation, Instant deadl
       set_at(live, {"status", "observedGeneration"}, num(generation));
       set_at(live, {"status", "lastAttemptedRevision"}, str(release.version));
       set_at(live, {"status", "storageNamespace"}, str(release.space));
+      mark_handled(live);
     });
     return tell(*object, false, "InstallSucceeded", message, controller);
   }

@@ -55,6 +55,7 @@ void ask_inside(World& world, const std::string& method, const std::string& url,
   in.method = method;
   in.target = parsed->target;
   in.authority = parsed->host;
+  in.tls = url.starts_with("https://");
   in.headers = std::move(headers);
   in.headers.add("Host", parsed->host);
   in.body = std::move(body);

@@ -155,6 +155,10 @@ std::string Flux::health_of(const std::string& api_version, const std::string& k
   if (kind == "CustomResourceDefinition")
     return condition("Established") == "True" ? "Current" : "InProgress";
   if (condition("Stalled") == "True") return "Failed";
+  // Flux's own kinds begin with `observedGeneration: -1`: nobody has looked at them yet.
+  if (api_version.find(".toolkit.fluxcd.io/") != std::string::npos && condition("Ready").empty() &&
+      text_at(object, {"spec", "type"}) != "oci")
+    return "InProgress";
   if (const std::string ready = condition("Ready"); !ready.empty())
     return ready == "True" ? "Current" : "InProgress";
   if (condition("Reconciling") == "True") return "InProgress";

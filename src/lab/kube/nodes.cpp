@@ -128,6 +128,10 @@ void Controllers::describe(const Kubelet& kubelet) {
         for (const auto& [name, value] : kubelet.annotations)
           map_at(node, {"metadata", "annotations"}).set(name, str(value));
         for (const Kubelet::Taint& taint : taints) {
+          // A kubelet asks for it once, when it registers.
+          if (taint.key == "node.cloudprovider.kubernetes.io/uninitialized" &&
+              !text_at(node, {"spec", "providerID"}).empty())
+            continue;
           Value one = Value::map();
           one.set("key", str(taint.key));
           if (!taint.value.empty()) one.set("value", str(taint.value));
