@@ -165,7 +165,7 @@ void set_cni(ConfigInput& input, const spec::Spec& spec) {
   }
 }
 
-void set_kubernetes(ConfigInput& input, const spec::Spec& spec, const Surroundings& around) {
+void set_kubernetes(ConfigInput& input, const spec::Spec& spec) {
   input.pod_subnets = {to_string(*spec.kubernetes.pod_cidr)};
   input.service_subnets = {to_string(*spec.kubernetes.service_cidr)};
   set_cni(input, spec);
@@ -175,15 +175,8 @@ void set_kubernetes(ConfigInput& input, const spec::Spec& spec, const Surroundin
   // them, and without an approver `kubectl logs` would fail.
   const spec::Addons& addons = spec.addons;
   input.rotate_server_certificates = *addons.cert_approver.on || *addons.metrics_server.on;
-  const std::pair<const char*, bool> known[] = {
-      {"certApprover", input.rotate_server_certificates},
-      {"metricsServer", *addons.metrics_server.on},
-  };
-  for (const auto& [name, on] : known) {
-    const auto url = around.addon_urls.find(name);
-    if (on && url != around.addon_urls.end()) input.manifests.push_back(url->second);
-  }
-  input.inline_manifests = around.manifest_files;
+  // Where a cloud controller manager is, a kubelet leaves it to say what its node is and where.
+  input.external_cloud_provider = *addons.proxmox_ccm.on;
 }
 
 }  // namespace
@@ -249,7 +242,7 @@ ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,
   }
   set_disks(input, spec, node);
   set_tailscale(input, spec, node, around);
-  set_kubernetes(input, spec, around);
+  set_kubernetes(input, spec);
   for (const auto& patch : node.patches)
     input.patches.push_back({patch->form == spec::Patch::Form::Json ? ConfigPatch::Form::Json
                                                                     : ConfigPatch::Form::Merge,

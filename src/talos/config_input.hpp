@@ -4,7 +4,6 @@
 #include "spec/spec.hpp"
 #include "talos/config_render.hpp"
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +17,6 @@ struct Surroundings {
   std::optional<Secret> tailscale_key;
   std::string install_disk;   // of an existing machine whose spec does not name it: a serial
   std::string first_address;  // of the first control plane, where DHCP gave it
-  std::map<std::string, std::string> addon_urls;  // certApprover, metricsServer: what the lock says
-  ConfigInput::Pairs manifest_files;              // name and text of manifests that are files
 };
 
 /// nocloud for virtual machines, whose addresses come from a cloud-init drive; metal where META or

@@ -294,6 +294,8 @@ class Renderer {
       cluster.set("scheduler", image("kube-scheduler"));
     }
     cluster.set("discovery", discovery());
+    if (input_.external_cloud_provider)
+      cluster.set("externalCloudProvider", one("enabled", Value::boolean(true)));
     if (cp) control_plane_extras(cluster);
     return cluster;
   }
@@ -302,16 +304,6 @@ class Renderer {
     Value etcd = one("ca", authority(input_.bundle.etcd, true));
     if (!input_.etcd_subnets.empty()) etcd.set("advertisedSubnets", list_of(input_.etcd_subnets));
     cluster.set("etcd", std::move(etcd));
-    if (!input_.manifests.empty()) cluster.set("extraManifests", list_of(input_.manifests));
-    if (!input_.inline_manifests.empty()) {
-      Value manifests = Value::list();
-      for (const auto& [name, text] : input_.inline_manifests) {
-        Value manifest = one("name", str(name));
-        manifest.set("contents", str(text));
-        manifests.append(std::move(manifest));
-      }
-      cluster.set("inlineManifests", std::move(manifests));
-    }
     if (input_.schedule_on_control_planes)
       cluster.set("allowSchedulingOnControlPlanes",
                   Value::boolean(*input_.schedule_on_control_planes));

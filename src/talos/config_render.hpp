@@ -87,9 +87,8 @@ struct ConfigInput {
   bool forward_dns_to_host = true;
   bool discovery = true;
   bool rotate_server_certificates = false;
+  bool external_cloud_provider = false;
   std::optional<bool> schedule_on_control_planes;
-  Texts manifests;                                                    // URLs
-  std::vector<std::pair<std::string, std::string>> inline_manifests;  // name, text
 
   std::vector<ConfigPatch> patches;  // in order
 };

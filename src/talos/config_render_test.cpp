@@ -14,7 +14,6 @@ namespace rocca::talos {
 namespace {
 
 using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -41,7 +40,6 @@ Surroundings surroundings() {
   around.bundle = bundle();
   around.schematic = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
   around.tailscale_key = Secret{"tskey-auth-hidden"};
-  around.addon_urls = {{"certApprover", "https://example.org/approver.yaml"}};
   return around;
 }
 
@@ -246,11 +244,20 @@ TEST(Render, DataDisksAreFormattedOnlyIfAsked) {
   }
 }
 
+TEST(Render, AKubeletLeavesItsNodeToACloudControllerManagerWhereThereIsOne) {
+  const auto provider = [](const char* more) {
+    const spec::Spec spec = load(cluster(releases[3], "nocloud", more));
+    return text_at(parsed(render_config(config_input(spec, spec.nodes.front(), surroundings())))[0],
+                   {"cluster", "externalCloudProvider", "enabled"});
+  };
+  EXPECT_EQ(provider("  addons: { proxmoxCcm: true }\n"), "true");
+  EXPECT_EQ(provider(""), "(absent)");
+}
+
 TEST(Render, PatchesComeInOrderAndWithTheirNames) {
   const spec::Spec spec = load(cluster(releases[3], "nocloud", R"(  addons: { metricsServer: true }
 )"));
   ConfigInput input = config_input(spec, spec.nodes.front(), surroundings());
-  EXPECT_THAT(input.manifests, ElementsAre("https://example.org/approver.yaml"));
   input.patches.push_back(read_patch("machine: { certSANs: [a.home] }", "all.yaml"));
   input.patches.push_back(read_patch("machine: { certSANs: [b.home] }", "node.yaml"));
   const auto values = parsed(render_config(input));

@@ -112,8 +112,6 @@ class Checker {
     around.install_disk = "disk";
     around.first_address = "192.0.2.1";
     around.tailscale_key = Secret::take("key");
-    for (const char* name : {"certApprover", "metricsServer"})
-      around.addon_urls.emplace(name, "https://example.org/" + std::string(name));
     return config_input(spec_, node, around);
   }
 
