@@ -32,14 +32,17 @@ Catalog catalog() {
   verbs.push_back({.name = "new",
                    .group = "From nothing to a cluster",
                    .summary = "make the files of a new cluster",
-                   .description = "Makes clusters/NAME with a commented cluster.yaml, .gitignore "
-                                  "and .envrc, and for the whole "
-                                  "repository .sops.yaml and the JSON Schema that editors use; an "
-                                  "age key, if there is none; and secrets.sops.yaml with the "
-                                  "cluster's own PKI. "
-                                  "With --from, the new cluster is made after another one, with "
-                                  "names, addresses, VM ids and "
-                                  "secrets of its own. What is already there is never overwritten.",
+                   .description =
+                       "Makes clusters/NAME with a commented cluster.yaml, .gitignore "
+                       "and .envrc, and for the whole "
+                       "repository .sops.yaml and the JSON Schema that editors use; an "
+                       "age key, if there is none; and secrets.sops.yaml with the "
+                       "cluster's own PKI. "
+                       "With --from, the new cluster is made after another one, with "
+                       "names, addresses, VM ids and "
+                       "secrets of its own. With --gitops, the files of a repository for "
+                       "Flux are made instead, in the folder NAME. What is already there "
+                       "is never overwritten.",
                    .arguments = {{.name = "NAME", .help = "the cluster's name: a DNS label"}},
                    .flags = {{.name = "from",
                               .kind = FlagKind::Text,
@@ -49,9 +52,13 @@ Catalog catalog() {
                               .kind = FlagKind::Text,
                               .value = "FILE",
                               .help = "take the Talos secrets over from a secrets.yaml of talosctl "
-                                      "or from a control plane's machine config"}},
+                                      "or from a control plane's machine config"},
+                             {.name = "gitops",
+                              .help = "make a repository for Flux instead: MetalLB, cert-manager, "
+                                      "Longhorn, External Secrets, Traefik and a small site"}},
                    .examples = {{"rocca new blue", "a first cluster"},
-                                {"rocca new green --from blue", "a second one beside it"}},
+                                {"rocca new green --from blue", "a second one beside it"},
+                                {"rocca new fleet --gitops", "what Flux is to keep in it"}},
                    .run = run_new});
   verbs.push_back(
       {.name = "init",
@@ -304,8 +311,10 @@ Catalog catalog() {
        .summary = "raise and raze a first cluster, all simulated",
        .description =
            "Opens a lab and plays a first hour with it in a minute, with the commands a user would "
-           "type: the files of a cluster that fits the data centre, its plan, the cluster raised, "
-           "looked at, compared again and razed. Files and machines are in memory only: nothing on "
+           "type: the files of a cluster that fits the data centre, its plan, the cluster raised "
+           "and "
+           "handed over to Flux, looked at, compared again and razed. Files and machines are in "
+           "memory only: nothing on "
            "this machine or outside of it is touched, and nothing is left behind.",
        .flags = {{.name = "speed",
                   .kind = FlagKind::Text,
@@ -363,6 +372,11 @@ Catalog catalog() {
                   .kind = FlagKind::Text,
                   .value = "FILE",
                   .help = "write the lab's public authority there, for SSL_CERT_FILE"},
+                 {.name = "git",
+                  .kind = FlagKind::Text,
+                  .value = "FOLDER",
+                  .help = "the Git repositories of this folder are https://git.home/NAME for "
+                          "Flux; a file `token` among them is what it must show"},
                  {.name = "download-from",
                   .kind = FlagKind::Text,
                   .value = "HOST",

@@ -6,6 +6,7 @@
 #include "cli/invocation.hpp"
 #include "cli/proxmox_access.hpp"
 #include "doctor/checkup.hpp"
+#include "doctor/helpers.hpp"
 #include "doctor/probe.hpp"
 #include "doctor/trace.hpp"
 #include "doctor/wish_of.hpp"
@@ -33,6 +34,7 @@ struct Question {
   doctor::Wish wish;
   std::string factory = usual_factory;
   Version talos{1, 11, 5};
+  std::optional<spec::Spec> spec{};
 };
 
 Question from_flags(Context& context, const Invocation& invocation) {
@@ -80,7 +82,30 @@ Question from_spec(Context& context, const Invocation& invocation, net::Transpor
   question.wish.identities_unknown = unknown;
   question.factory = *spec.talos.factory;
   question.talos = *spec.talos.version;
+  question.spec = spec;
   return question;
+}
+
+/// What runs in the cluster and asks Proxmox by itself.
+void look_at_helpers(Context& context, const Question& question, net::Transport& wire,
+                     doctor::Checkup& checkup) {
+  if (!question.spec || !checkup.version) return;
+  sources::Resolver resolver{*question.spec, secret_doors(context, wire, context.stop()),
+                             context.stop()};
+  for (doctor::Helper& helper : doctor::helpers_of(*question.spec, checkup.version->version)) {
+    const spec::Addons& addons = question.spec->addons;
+    const spec::Addon& addon =
+        helper.key == "addons.proxmoxCsi" ? addons.proxmox_csi : addons.proxmox_ccm;
+    if (helper.own_token) try {
+        helper.token = resolver.get(**addon.token, helper.key + ".token");
+      } catch (const Error& error) {
+        if (error.fault() == Fault::Interrupted) throw;
+        helper.trouble = error.message();
+      }
+    for (doctor::Finding& finding :
+         doctor::examine_helper(wire, question.access, helper, context.stop()))
+      checkup.findings.push_back(std::move(finding));
+  }
 }
 
 /// Real time, until the user wants to stop: that is told once, and what is settled then may pause
@@ -160,8 +185,8 @@ int run_doctor(Context& context, const Invocation& invocation) {
   }
   net::Transport& wire = tracing ? static_cast<net::Transport&>(*tracing) : *transport;
 
-  const doctor::Checkup checkup =
-      doctor::examine(wire, context.clock, question.access, question.wish);
+  doctor::Checkup checkup = doctor::examine(wire, context.clock, question.access, question.wish);
+  look_at_helpers(context, question, wire, checkup);
   text::Value data = doctor::to_value(checkup);
   if (text || !wants_probe)
     print(context, invocation, data, doctor::render_text(checkup, context.terminal.colour_out));

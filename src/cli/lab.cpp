@@ -7,6 +7,7 @@
 #include "cli/lab_speed.hpp"
 #include "lab/clusters.hpp"
 #include "lab/faults.hpp"
+#include "lab/flux/folder_git.hpp"
 #include "lab/home.hpp"
 #include "lab/sockets.hpp"
 #include "text/value.hpp"
@@ -110,6 +111,8 @@ std::string for_people(const text::Value& data, const lab::Home& home,
                         host.find("address")->text(), host.find("listens")->text());
   text += fmt::format("{:<25} {}\n{:<25} {}\n", "factory.talos.dev", in("factory", "listens"),
                       "infisical.home", in("infisical", "listens"));
+  if (const text::Value* git = data.find("git"))
+    text += fmt::format("{:<25} {}\n", lab::flux::FolderGit::server, git->text());
   text += fmt::format(
       "\nendpoint     {}\nfingerprint  {}\ntoken        {}\nfactory      {}\n\nFor every client "
       "that is to see the "
@@ -196,15 +199,23 @@ int run_lab(Context& context, const Invocation& invocation) {
     faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
 
   const auto programs = real_programs(context, invocation);
+  auto repositories = invocation.find("git");
+  if (repositories && !repositories->starts_with('/'))
+    repositories = context.folder + "/" + *repositories;
+  if (repositories && !context.files.status(*repositories))
+    throw Error(Fault::NotFound, fmt::format("there is no folder {}", *repositories))
+        .hint("--git names the folder that Git repositories are in");
 
   const SignalsHeld signals;
-  lab::flux::ProgramGit git;  // outlives the clusters that clone through it
+  // It outlives the clusters that clone through it.
+  lab::flux::FolderGit git{repositories.value_or("")};
   lab::Home home{options};
   home.estate.clusters().use_git(&git);
   home.estate.clusters().programs = programs;
   faults.arm(home);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
-  const text::Value data = describe(home, sockets);
+  text::Value data = describe(home, sockets);
+  if (repositories) data.set("git", text::Value::string(*repositories));
   auto ca_file = invocation.find("ca-file");
   if (ca_file && !ca_file->starts_with('/')) ca_file = context.folder + "/" + *ca_file;
   if (ca_file) context.files.write(*ca_file, home.internet.roots.certificate_pem(), 0644);

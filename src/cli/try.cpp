@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "cli/app.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -8,10 +9,12 @@
 #include "lab/home.hpp"
 #include "lab/sockets.hpp"
 #include "net/curl_transport.hpp"
+#include "spec/gitops.hpp"
 
 #include <fmt/format.h>
 
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <ostream>
 #include <vector>
@@ -87,8 +90,11 @@ class IntoTheLab final : public net::Transport {
 /// The story, told with the verbs of the catalogue in a context of their own.
 class Story {
  public:
-  Story(Context& outer, lab::Home& home, lab::Sockets& sockets, double speed)
+  Story(Context& outer, lab::Home& home, lab::Sockets& sockets, lab::flux::MemoryGit& git,
+        double speed)
       : outer_(outer),
+        sockets_(sockets),
+        git_(git),
         speed_(speed),
         fingerprint_(to_string(home.first().fingerprint)),
         endpoint_(home.endpoint()),
@@ -122,9 +128,13 @@ class Story {
     say("What was written");
     outer_.out << "$ cat clusters/blue/cluster.yaml\n"
                << files_.get(inner_.folder + "/clusters/blue/cluster.yaml");
+    say("What is to run in it: a repository for Flux, which the simulated home serves");
+    show({"new", "fleet", "--gitops"});
+    hand_over();
     say("Is it right? Nothing is asked but the files");
     show({"validate", "blue"});
-    say("What has to be done, and doing it: three control planes, two workers, one shared address");
+    say("What has to be done, and doing it: three control planes, two workers, one shared address; "
+        "then Flux takes over");
     const auto begun = inner_.clock.tick();
     show({"up", "blue", "--yes"});
     const std::chrono::duration<double> took = inner_.clock.tick() - begun;
@@ -142,6 +152,27 @@ class Story {
   }
 
  private:
+  /// Pushes the repository, and names it in the spec.
+  void hand_over() {
+    const std::string folder = inner_.folder + "/fleet";
+    std::map<std::string, std::string> tree;
+    for (const spec::NewFile& file : spec::gitops_files(folder))
+      tree[file.path.substr(folder.size() + 1)] = files_.get(file.path);
+    sockets_.run([&] { git_.push("https://git.home/fleet", "main", "a start", std::move(tree)); });
+    constexpr const char* handover =
+        "  addons: { certApprover: true, longhorn: true }\n"
+        "  handover:\n"
+        "    flux: { url: \"https://git.home/fleet\", path: flux }\n"
+        "    waitFor: [ { endpointSlice: site/site } ]\n";
+    const std::string file = inner_.folder + "/clusters/blue/cluster.yaml";
+    files_.write(file,
+                 replace_all(files_.get(file), "extensions: [",
+                             "extensions: [iscsi-tools, util-linux-tools, ") +
+                     handover,
+                 0644);
+    outer_.out << "$ tail -4 clusters/blue/cluster.yaml\n" << handover;
+  }
+
   void say(const std::string& text) {
     outer_.out << "\n" << paint(outer_.terminal.colour_out, Colour::Bold, "# " + text) << "\n";
   }
@@ -160,6 +191,8 @@ class Story {
   }
 
   Context& outer_;
+  lab::Sockets& sockets_;
+  lab::flux::MemoryGit& git_;
   double speed_;
   std::string fingerprint_;
   std::string endpoint_;
@@ -175,11 +208,11 @@ int run_try(Context& context, const Invocation& invocation) {
   options.start = context.clock.now();
   lab::Sockets::Options sockets_options;
   sockets_options.speed = parse_speed(invocation.get("speed"));
-  lab::flux::ProgramGit git;
+  lab::flux::MemoryGit git;
   lab::Home home{options};
   home.estate.clusters().use_git(&git);
   lab::Sockets sockets{home.world, context.clock, sockets_options};
-  Story(context, home, sockets, sockets_options.speed).tell();
+  Story(context, home, sockets, git, sockets_options.speed).tell();
   sockets.stop();
   return 0;
 }

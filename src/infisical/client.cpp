@@ -132,7 +132,11 @@ void Client::fail(const Reply& reply, const std::string& doing) const {
                                 ? ", in a minute"
                                 : fmt::format(", in {} seconds", reply.retry_after)));
     default:
-      throw Error(reply.status >= 500 ? Fault::Unreachable : Fault::Rejected, message);
+      if (reply.status >= 500)
+        throw Error(Fault::Unreachable,
+                    fmt::format("Infisical at {} failed {}: status {}, {}", access_.host, doing,
+                                reply.status, reply.message));
+      throw Error(Fault::Rejected, message);
   }
 }
 

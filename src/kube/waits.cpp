@@ -55,7 +55,9 @@ bool will_heal(const Value& ready) {
   for (const char* words :
        {"authentication required", "authorization failed", "repository not found",
         "couldn't find remote ref", "kustomization path not found", "'known_hosts' is required",
-        "unable to authenticate", "knownhosts: key mismatch", "key is unknown"})
+        "unable to authenticate", "knownhosts: key mismatch", "key is unknown",
+        "MalformedYAMLError", "missing metadata.name", "already registered id",
+        "Error getting data key"})
     if (message.find(words) != std::string::npos) return false;
   return true;
 }
@@ -262,6 +264,14 @@ Verdict flux_ready(const Value& object) {
   if (ready != nullptr && text_at(*ready, {"status"}) == "Unknown")
     if (const Value* doing = find_condition(object, "Reconciling")) words = words_of(*doing);
   return Verdict::wait(with_reason(name.text() + " to be ready", words));
+}
+
+Verdict keeps_something(const Value& kustomization) {
+  if (!items_at(kustomization, {"status", "inventory", "entries"}).empty()) return Verdict::ready();
+  return Verdict::fail(fmt::format("{} is ready with nothing: {} of {} has no manifests",
+                                   name_of(kustomization).text(),
+                                   text_at(kustomization, {"spec", "path"}),
+                                   text_at(kustomization, {"status", "lastAppliedRevision"})));
 }
 
 Verdict object_ready(const Value& object) {

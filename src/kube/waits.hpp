@@ -44,6 +44,8 @@ Verdict webhook_answers(const std::variant<Value, Failure>& rehearsed);
 /// A Flux object (or any with Ready and observedGeneration) has done what its spec says.
 /// Ready=False may still heal; Stalled does not, and a suspended one never becomes ready.
 Verdict flux_ready(const Value& object);
+/// A Kustomization that is ready with nothing: its folder has no manifests.
+Verdict keeps_something(const Value& kustomization);
 /// Ready as kstatus reads it: for kinds that are not known here.
 Verdict object_ready(const Value& object);
 Verdict node_ready(const Value& node);
@@ -66,8 +68,9 @@ struct Wait {
     Complete,   ///< Job
     Endpoint,   ///< name: a Service; `detail`: its port
     Webhook,    ///< `probe` can be applied in rehearsal
-    Flux,       ///< Ready at its generation
+    Flux,       ///< Ready at its generation; with a `detail`: and it keeps something
     Condition,  ///< `detail` is True
+    Untainted,  ///< name: a Node; it has not the taint `detail`
     Gone,
   };
   For what = For::RolledOut;

@@ -64,6 +64,8 @@ std::string Wait::text() const {
       return name.text() + " to be ready";
     case For::Condition:
       return fmt::format("{} to be {}", name.text(), detail);
+    case For::Untainted:
+      return fmt::format("{} to lose its taint {}", name.text(), detail);
     case For::Gone:
       return name.text() + " to be gone";
   }
@@ -98,6 +100,10 @@ Verdict check(Client& client, Discovery& discovery, const Wait& wait) {
       return rolled_out(client, *object);
     case Wait::For::Complete:
       return judge(client, *object, job_complete);
+    case Wait::For::Untainted:
+      for (const Value& taint : items_at(*object, {"spec", "taints"}))
+        if (text_at(taint, {"key"}) == wait.detail) return Verdict::wait(wait.text());
+      return Verdict::ready();
     case Wait::For::Condition: {
       const Value* condition = find_condition(*object, wait.detail);
       if (condition != nullptr && text_at(*condition, {"status"}) == "True")
@@ -107,8 +113,10 @@ Verdict check(Client& client, Discovery& discovery, const Wait& wait) {
                                                               text_at(*condition, {"reason"}),
                                                               text_at(*condition, {"message"})));
     }
-    default:
-      return flux_ready(*object);
+    default: {
+      Verdict verdict = flux_ready(*object);
+      return verdict.done && !wait.detail.empty() ? keeps_something(*object) : verdict;
+    }
   }
 }
 

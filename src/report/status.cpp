@@ -98,8 +98,19 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
   if (status.held_by)
     out += fmt::format("lock   held by {} for `{}` since {}\n", status.held_by->who,
                        status.held_by->doing, ago(status.held_by->since, now));
+  if (status.flux)
+    out += status.flux->ready
+               ? "Flux   " + status.flux->told + "\n"
+               : ink(style, Ink::Red, wrap("Flux   " + status.flux->told, style.width, 7)) + "\n";
+  const bool usable = status.use && status.use->usable;
+  if (status.use)
+    out += wrap(fmt::format("use    {}{}", usable ? "" : "not seen: ", status.use->told),
+                style.width, 7) +
+           "\n";
   out += status.healthy
-             ? ink(style, Ink::Green, fmt::format("Cluster {} is healthy.", status.cluster))
+             ? ink(style, Ink::Green,
+                   fmt::format("Cluster {} is healthy{}.", status.cluster,
+                               usable ? " and usable" : ""))
              : ink(style, Ink::Red, fmt::format("Cluster {} is not healthy.", status.cluster));
   return out + "\n";
 }
@@ -132,6 +143,16 @@ Value to_value(const ClusterStatus& status) {
   for (const auto& certificate : status.certificates)
     certificates.set(certificate.name, Value::string(to_string(certificate.expires)));
   out.set("certificates", std::move(certificates));
+  if (status.flux) {
+    Value flux = Value::map();
+    flux.set("ready", Value::boolean(status.flux->ready));
+    flux.set("told", Value::string(status.flux->told));
+    out.set("flux", std::move(flux));
+  }
+  if (status.use) {
+    out.set("usable", Value::boolean(status.use->usable));
+    out.set("use", Value::string(status.use->told));
+  }
   if (status.last_backup) out.set("lastBackup", Value::string(to_string(*status.last_backup)));
   if (status.held_by) {
     Value lock = Value::map();

@@ -21,21 +21,22 @@ struct Published {
   const char* url;      // {} is the version; empty: nothing of it is published as manifests
 };
 
+// Each version is a tag of its project, and each path was looked up at that tag.
 constexpr Published published[] = {
-    {"certApprover", "0.9.1",
+    {"certApprover", "0.11.0",
      "https://raw.githubusercontent.com/alex1989hu/kubelet-serving-cert-approver/v{}/deploy/"
      "standalone-install.yaml"},
-    {"metricsServer", "0.7.2",
+    {"metricsServer", "0.8.1",
      "https://github.com/kubernetes-sigs/metrics-server/releases/download/v{}/components.yaml"},
-    {"proxmoxCcm", "0.8.0",
+    {"proxmoxCcm", "0.13.1",
      "https://raw.githubusercontent.com/sergelogvinov/proxmox-cloud-controller-manager/v{}/docs/"
      "deploy/cloud-controller-manager.yml"},
-    {"proxmoxCsi", "0.11.0",
+    {"proxmoxCsi", "0.19.1",
      "https://raw.githubusercontent.com/sergelogvinov/proxmox-csi-plugin/v{}/docs/deploy/"
      "proxmox-csi-plugin-release.yml"},
     {"flux", "2.9.4", "https://github.com/fluxcd/flux2/releases/download/v{}/install.yaml"},
     {"externalSecrets", "2.9.0", ""},
-    {"kubeVip", "0.9.1", ""},
+    {"kubeVip", "1.2.3", ""},
     {"cilium", "", ""},
 };
 
@@ -45,10 +46,12 @@ const Published& find_published(const std::string& name) {
   throw Error(Fault::Bug, fmt::format("no add-on is called {}", name));
 }
 
-/// Flux 2.9 wants Kubernetes 1.33; before that, its last release for older ones.
+/// The last release of Flux for a Kubernetes, by what `flux check` asks for.
 std::string default_version(const spec::Spec& spec, const Published& one) {
-  if (std::string_view{one.name} == "flux" && spec.kubernetes.version->minor() < 33) return "2.6.4";
-  return one.version;
+  if (std::string_view{one.name} != "flux") return one.version;
+  const auto minor = spec.kubernetes.version->minor();
+  if (minor >= 33) return one.version;
+  return minor == 32 ? "2.7.5" : minor == 31 ? "2.6.4" : minor == 30 ? "2.5.1" : "2.4.0";
 }
 
 /// `from:` of an add-on, where the spec names one.

@@ -80,16 +80,21 @@ metadata: {{ name: kube-vip, namespace: kube-system }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
-metadata: {{ name: kube-vip }}
+metadata: {{ name: "system:kube-vip-role" }}
+# As `kube-vip manifest rbac` has it.
 rules:
-  - {{ apiGroups: [""], resources: [services, services/status, nodes, endpoints], verbs: [get, list, watch, update] }}
-  - {{ apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [get, list, watch] }}
-  - {{ apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, create, update] }}
+  - {{ apiGroups: [""], resources: [services/status], verbs: [update] }}
+  - {{ apiGroups: [""], resources: [services, endpoints], verbs: [list, get, watch, update] }}
+  - {{ apiGroups: [""], resources: [nodes], verbs: [list, get, watch, update, patch] }}
+  - {{ apiGroups: [""], resources: [pods], verbs: [list] }}
+  - {{ apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list, get, watch, update, create] }}
+  - {{ apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, get, watch, update] }}
+  - {{ apiGroups: [networking.k8s.io], resources: [servicecidrs], verbs: [list, get, watch] }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {{ name: kube-vip }}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kube-vip }}
+metadata: {{ name: "system:kube-vip-binding" }}
+roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:kube-vip-role" }}
 subjects: [ {{ kind: ServiceAccount, name: kube-vip, namespace: kube-system }} ]
 ---
 apiVersion: apps/v1
@@ -123,7 +128,8 @@ spec:
             - {{ name: svc_enable, value: "false" }}
             - {{ name: port, value: "6443" }}
             - {{ name: address, value: "{1}" }}
-            - {{ name: vip_interface, value: "{2}" }}
+            - {{ name: vip_subnet, value: "{2}" }}
+            - {{ name: vip_nodename, valueFrom: {{ fieldRef: {{ fieldPath: spec.nodeName }} }} }}
           securityContext: {{ capabilities: {{ add: [NET_ADMIN, NET_RAW], drop: [ALL] }} }}
 )";
 
@@ -199,10 +205,28 @@ SetWish own_network(const Cluster& cluster) {
 SetWish kube_vip_set(const Cluster& cluster) {
   const spec::Vip& vip = *cluster.spec.kubernetes.endpoint->vip;
   SetWish wish = begin(cluster, "kube-vip", vip.address.where);
+  const std::string address = to_string(*vip.address);
   wish.objects = kube::parse_manifests(
-      fmt::format(fmt::runtime(kube_vip), addon_version(cluster, "kubeVip"),
-                  to_string(*vip.address), vip.interface ? **vip.interface : "eth0"),
+      fmt::format(fmt::runtime(kube_vip), addon_version(cluster, "kubeVip"), address,
+                  address.find(':') == std::string::npos ? "32" : "128"),
       "kube-vip");
+  // Without a link it takes the one with the default route. A tunnel is never `up`, only there.
+  if (vip.interface)
+    for (Manifest& manifest : wish.objects)
+      if (manifest.name.kind == "DaemonSet") {
+        Value& env = *manifest.object.find({"spec", "template", "spec", "containers"})
+                          ->items()
+                          .front()
+                          .find("env");
+        const auto set = [&](const char* name, const std::string& value) {
+          Value one = Value::map();
+          one.set("name", Value::string(name));
+          one.set("value", Value::string(value));
+          env.append(std::move(one));
+        };
+        set("vip_interface", **vip.interface);
+        if ((**vip.interface).starts_with("tailscale")) set("vip_allow_interface_not_up", "true");
+      }
   return wish;
 }
 
@@ -214,6 +238,22 @@ std::pair<std::string, Secret> split_token(const Secret& token, const std::strin
     throw Error(Fault::Usage, fmt::format("{} is no API token of Proxmox", where))
         .hint("it reads USER@REALM!NAME=UUID");
   return {std::string{text.substr(0, equals)}, Secret{text.substr(equals + 1)}};
+}
+
+// How both know this Proxmox, and what nodes say they are in.
+constexpr const char* region = "proxmox";
+
+/// Where a node is, for the scheduler and the CSI plugin: the Proxmox it is in, and the host.
+Manifest topology(const spec::Node& node, const std::string& host) {
+  Manifest made;
+  made.object = text::parse_yaml(
+      fmt::format("{{ apiVersion: v1, kind: Node, metadata: {{ name: {}, labels: {{ "
+                  "topology.kubernetes.io/region: {}, topology.kubernetes.io/zone: {} }} }} }}",
+                  node.host_name, region, host),
+      "topology");
+  made.name = kube::name_of(made.object);
+  made.place = "the topology of " + node.name;
+  return made;
 }
 
 /// What the cloud controller manager and the CSI plugin know their Proxmox by.
@@ -228,7 +268,7 @@ Manifest proxmox_config(const Outside& outside, const spec::Proxmox& proxmox,
   one.set("insecure", Value::boolean(*proxmox.insecure || proxmox.fingerprint.has_value()));
   one.set("token_id", Value::string(id));
   one.set("token_secret", Value::string(std::string{secret.reveal()}));
-  one.set("region", Value::string("proxmox"));
+  one.set("region", Value::string(region));
   Value config = Value::map();
   config.set("clusters", Value::list()).append(std::move(one));
   std::string text = text::emit_yaml(config);
@@ -250,6 +290,12 @@ SetWish proxmox_ccm(const Cluster& cluster, const OutsidePtr& outside) {
   const spec::Addon& addon = cluster.spec.addons.proxmox_ccm;
   SetWish wish = begin(cluster, "proxmox-ccm", addon.on.where);
   wish.objects = read(*outside, "proxmoxCcm");
+  // It works when it has seen the nodes: with a token that Proxmox refuses they stay closed.
+  for (const spec::Node& node : cluster.spec.nodes)
+    if (node.machine)
+      wish.waits.push_back({Wait::For::Untainted,
+                            {"v1", "Node", "", node.host_name},
+                            "node.cloudprovider.kubernetes.io/uninitialized"});
   wish.secret_objects = [outside, addon, proxmox = *cluster.spec.proxmox] {
     return std::vector{proxmox_config(*outside, proxmox, "proxmox-cloud-controller-manager", addon,
                                       "addons.proxmoxCcm")};
@@ -280,6 +326,12 @@ SetWish proxmox_csi(const Cluster& cluster, const OutsidePtr& outside) {
                          "WaitForFirstConsumer, allowVolumeExpansion: true }}",
                          storage),
              "the storage class of Proxmox CSI"));
+  // Volumes are made where a node is; the cloud controller manager says that by itself.
+  if (!*cluster.spec.addons.proxmox_ccm.on)
+    for (const spec::Node& node : cluster.spec.nodes)
+      if (const auto chosen = cluster.lock.nodes.find(node.name);
+          node.machine && chosen != cluster.lock.nodes.end())
+        wish.objects.push_back(topology(node, chosen->second.host));
   wish.secret_objects = [outside, addon, proxmox = *cluster.spec.proxmox] {
     return std::vector{
         proxmox_config(*outside, proxmox, "proxmox-csi-plugin", addon, "addons.proxmoxCsi")};
@@ -316,6 +368,11 @@ void make_addons(const Cluster& cluster, const OutsidePtr& outside,
     give(std::move(wish));
     network.push_back(addon_address("cni"));
   }
+  if (*addons.proxmox_ccm.on) {
+    give(proxmox_ccm(cluster, outside));
+    // Until it has seen a node, that node takes nothing else.
+    network.push_back(addon_address("proxmox-ccm"));
+  }
   if (*addons.cert_approver.on) {
     SetWish wish = begin(cluster, "cert-approver", addons.cert_approver.on.where);
     wish.objects = read(*outside, "certApprover");
@@ -328,7 +385,6 @@ void make_addons(const Cluster& cluster, const OutsidePtr& outside,
     wish.about.needs.push_back(addon_address("cert-approver"));
     give(std::move(wish));
   }
-  if (*addons.proxmox_ccm.on) give(proxmox_ccm(cluster, outside));
   if (*addons.proxmox_csi.on) give(proxmox_csi(cluster, outside));
   if (!addons.manifests.empty()) {
     SetWish wish = begin(cluster, "manifests", addons.manifests.front().where);

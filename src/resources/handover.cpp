@@ -59,6 +59,7 @@ SetWish begin(const Cluster& cluster, const char* part, const spec::Where& where
                 {bootstrap_address(cluster.name())},
                 where.written() ? to_string(cluster.spec.position(where)) : ""};
   wish.name = part;
+  wish.waits_once = true;
   wish.patience = cluster.spec.timeouts.handover;
   return wish;
 }
@@ -259,7 +260,8 @@ SetWish git(const Cluster& cluster, const OutsidePtr& outside) {
     decryption.set("secretRef", Value::map()).set("name", Value::string(age_name));
   }
   wish.poke = {repository.name, root.name};
-  for (const Name& name : wish.poke) wish.waits.push_back({Wait::For::Flux, name});
+  wish.waits.push_back({Wait::For::Flux, repository.name});
+  wish.waits.push_back({Wait::For::Flux, root.name, "something"});
   for (const auto& target : cluster.spec.handover->wait_for_endpoint_slices) {
     const auto parts = split(*target, '/');
     if (parts.size() == 2)

@@ -105,6 +105,11 @@ const kube::Manifest* find_manifest(const ObjectSet& set, const Name& name) {
   return nullptr;
 }
 
+/// Some objects are others' work, and only fields of them are ours: a Node is made by its kubelet.
+bool is_made_by_others(const Name& name) {
+  return name.kind == "Node" && name.group().empty();
+}
+
 /// Ours, and nobody else's: its label and its fields say so.
 bool is_ours(const Value& live, const std::string& set) {
   return text_at(live, {"metadata", "labels", set_label}) == set &&
@@ -131,21 +136,56 @@ ObjectSet make_set(std::string name, std::vector<kube::Manifest> objects) {
   return set;
 }
 
+namespace {
+
+/// What carries the label of a set, of all kinds that it has or had: also what a run that was cut
+/// short left behind and nobody remembers.
+std::vector<std::pair<Name, Value>> labelled(kube::Client& client, kube::Discovery& discovery,
+                                             const ObjectSet& set,
+                                             const std::vector<Name>& before) {
+  std::set<std::pair<std::string, std::string>> kinds;
+  for (const kube::Manifest& manifest : set.objects)
+    kinds.emplace(manifest.name.api_version, manifest.name.kind);
+  for (const Name& name : before) kinds.emplace(name.api_version, name.kind);
+  std::vector<std::pair<Name, Value>> all;
+  for (const auto& kind : kinds) {
+    const auto served = discovery.find(kind.first, kind.second);
+    if (!served) continue;
+    for (Value& object :
+         client.list(kube::path_of({served->group, served->version, served->plural}, ""),
+                     {{"labelSelector", fmt::format("{}={}", set_label, set.name)}})) {
+      // Items of a list leave these out.
+      object.set("apiVersion", Value::string(kind.first));
+      object.set("kind", Value::string(kind.second));
+      all.emplace_back(kube::name_of(object), std::move(object));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
 SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet& set,
               const std::vector<Name>& before) {
   SetSight sight;
+  auto ours_by_label = labelled(client, discovery, set, before);
+  const auto find = [&](const Name& name, const std::string& path) -> std::optional<Value> {
+    for (auto& [known, object] : ours_by_label)
+      if (same(known, name)) return std::move(object);
+    return client.find(path);
+  };
   for (const kube::Manifest& manifest : set.objects) {
     const auto path = discovery.find_path(manifest.name);
     if (!path) {
       sight.differ.push_back({manifest.name, "absent; its kind is not served yet", true});
       continue;
     }
-    const auto live = client.find(*path);
+    const auto live = find(manifest.name, *path);
     if (!live) {
       if (contains(set.handed, manifest.name))
         sight.kept.push_back(manifest.name);  // Flux has taken it, and then taken it away
       else
-        sight.differ.push_back({manifest.name, "absent", false});
+        sight.differ.push_back({manifest.name, "absent", is_made_by_others(manifest.name)});
       continue;
     }
     if (kube::flux_owner(*live)) {
@@ -156,11 +196,8 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
     sight.there.push_back(manifest.name);
     if (auto how = difference(client, *path, manifest, *live)) sight.differ.push_back(*how);
   }
-  for (const Name& name : before) {
-    if (find_manifest(set, name) != nullptr) continue;
-    const auto path = discovery.find_path(name);
-    const auto live = path ? client.find(*path) : std::nullopt;
-    if (!live || !is_ours(*live, set.name)) continue;
+  for (const auto& [name, live] : ours_by_label) {
+    if (find_manifest(set, name) != nullptr || !is_ours(live, set.name)) continue;
     sight.superfluous.push_back(name);
     sight.there.push_back(name);
   }
@@ -200,7 +237,7 @@ std::optional<Name> carry_out(kube::Client& client, kube::Discovery& discovery,
       pending.push_back(&manifest);
     if (!differs) continue;
     const auto path = discovery.find_path(manifest.name);
-    if (!path) return manifest.name;
+    if (!path || (is_made_by_others(manifest.name) && !client.find(*path))) return manifest.name;
     const auto answer = client.try_apply(*path, manifest.object, false);
     if (const auto* failure = std::get_if<Failure>(&answer)) {
       if (is_late(*failure)) return manifest.name;
@@ -220,7 +257,10 @@ Verdict until_applicable(kube::Client& client, kube::Discovery& discovery, const
   if (!path)
     return Verdict::wait(
         fmt::format("{} to be served, for {}", manifest->name.api_version, manifest->name.text()));
-  if (client.find(*path)) {
+  const bool there = client.find(*path).has_value();
+  if (!there && is_made_by_others(manifest->name))
+    return Verdict::wait(fmt::format("{} to be there", manifest->name.text()));
+  if (there) {
     // It is there: what others need of it is that it works.
     for (const kube::Wait& wait : kube::waits_for(manifest->object)) {
       if (kube::stage_of(manifest->name) != kube::Stage::Definitions) break;
@@ -265,6 +305,10 @@ std::string remove_objects(kube::Client& client, kube::Discovery& discovery, con
     const auto path = discovery.find_path(*name);
     const auto live = path ? client.find(*path) : std::nullopt;
     if (!live || !is_ours(*live, set)) continue;
+    if (is_made_by_others(*name)) {
+      client.release(*path, *live);
+      continue;
+    }
     if (live->find({"metadata", "deletionTimestamp"}) == nullptr) {
       kube::Removal removal;
       removal.uid = text_at(*live, {"metadata", "uid"});

@@ -2,6 +2,7 @@
 
 #include "engine/execute.hpp"
 #include "engine/plan.hpp"
+#include "resources/usable.hpp"
 #include "resources/world.hpp"
 #include "state/store.hpp"
 
@@ -68,6 +69,8 @@ struct ClusterStatus {
   std::vector<CertificateStatus> certificates;
   std::optional<Instant> last_backup;
   std::optional<state::Holder> held_by;
+  std::optional<HandedOver> flux{};  // nothing: it has none
+  std::optional<Use> use{};          // nothing: it was not looked at
   bool healthy = false;
 };
 

@@ -19,6 +19,17 @@ using namespace std::chrono_literals;
 constexpr const char* blocked = "blocked ";
 constexpr const char* ready = "ready";
 constexpr const char* answers = "Kubernetes API";
+constexpr const char* look_again = "reconcile.fluxcd.io/requestedAt";
+constexpr const char* came = "came";  // what the set was when all that it waits for had come
+
+/// What a set is made of, secrets included, as one digest.
+std::string contents_of(const ObjectSet& set) {
+  std::string all;
+  for (const kube::Manifest& manifest : set.objects)
+    all += kube::to_key(manifest.name) + "=" +
+           kube::text_at(manifest.object, {"metadata", "annotations", applied_annotation}) + "\n";
+  return digest(all).substr(0, 32);
+}
 
 class SetKind final : public Thing {
  public:
@@ -34,16 +45,20 @@ class SetKind final : public Thing {
               {},
               {{"set", wish_.name},
                {"objects", fact(facts, "objects")},
-               {"handed", fact(facts, "handed")}}};
+               {"handed", fact(facts, "handed")},
+               {came, fact(facts, came)}}};
     try {
       SetSight sight;
-      with_set(world, facts,
-               [&](kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
-                 sight = look(client, discovery, set, before);
-               });
+      ObjectSet set = objects(facts);
+      const std::string contents = contents_of(set);
+      if (wish_.waits_once && contents == fact(facts, came)) set.waits.clear();
+      with_client(world, [&](kube::Client& client, kube::Discovery& discovery) {
+        sight = look(client, discovery, set, before);
+      });
       // A set of nothing but waits is always there.
       if (sight.there.empty() && sight.kept.empty() && !sight.differ.empty()) return std::nullopt;
       describe(sight, live);
+      if (sight.applied() && sight.waiting_for.empty()) live.facts[came] = contents;
     } catch (const Error& error) {
       if (error.fault() != Fault::Unreachable && error.fault() != Fault::Busy &&
           error.fault() != Fault::Lost)
@@ -80,35 +95,47 @@ class SetKind final : public Thing {
   Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
     const auto before = parse_names(live ? fact(live->facts, "objects") : "");
     Receipt receipt{ready, "wait"};
-    with_set(world, live ? std::optional{live->facts} : std::nullopt,
-             [&](kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
-               const SetSight sight = look(client, discovery, set, before);
-               if (!sight.applied()) {
-                 receipt.act = "apply";
-                 if (const auto late = carry_out(client, discovery, set, sight)) {
-                   receipt.token = blocked + kube::to_key(*late);
-                   return;
-                 }
-               }
-               for (const kube::Name& name : wish_.poke) poke(world, client, discovery, name);
-             });
+    const ObjectSet set = objects(live ? std::optional{live->facts} : std::nullopt);
+    with_client(world, [&](kube::Client& client, kube::Discovery& discovery) {
+      const SetSight sight = look(client, discovery, set, before);
+      if (!sight.applied()) {
+        receipt.act = "apply";
+        if (const auto late = carry_out(client, discovery, set, sight)) {
+          receipt.token = blocked + kube::to_key(*late);
+          return;
+        }
+      }
+      // The first is asked to look again here, the others by probe, each when the one before it has
+      // looked: a Kustomization that looks too soon sees what its source had before.
+      if (has_looked(client, discovery))
+        receipt.token = fmt::format("{} {}", ready, kube::micro_time(world.clock.now()));
+      if (!sight.superfluous.empty()) receipt.token += "\n" + to_text(sight.superfluous);
+    });
     return receipt;
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
     kube::Verdict verdict;
-    with_set(world, world.known(address()),
-             [&](kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
-               if (receipt.token.starts_with(blocked)) {
-                 const auto name =
-                     kube::parse_key(receipt.token.substr(std::string_view(blocked).size()));
-                 verdict = name ? until_applicable(client, discovery, set, *name)
-                                : kube::Verdict::ready();
-               } else {
-                 verdict = until_ready(client, discovery, set);
-               }
-             });
-    if (verdict.hopeless) throw Error(Fault::Rejected, verdict.waiting_for);
+    const ObjectSet set = objects(world.known(address()));
+    with_client(world, [&](kube::Client& client, kube::Discovery& discovery) {
+      if (receipt.token.starts_with(blocked)) {
+        const auto name = kube::parse_key(receipt.token.substr(std::string_view(blocked).size()));
+        verdict = name ? until_applicable(client, discovery, set, *name) : kube::Verdict::ready();
+        return;
+      }
+      const auto lines = split(receipt.token, '\n');
+      verdict = until_gone(client, discovery, {lines.begin() + 1, lines.end()});
+      if (!verdict.done) return;
+      const std::size_t blank = lines.front().find(' ');
+      if (blank != std::string::npos) {
+        verdict = until_looked(client, discovery, lines.front().substr(blank + 1));
+        if (!verdict.done) return;
+      }
+      verdict = until_ready(client, discovery, set);
+    });
+    if (verdict.hopeless)
+      throw Error(Fault::Rejected, verdict.waiting_for)
+          .hint("once that is put right, `rocca up` goes on from here");
     if (verdict.done) return Ready{};
     return NotYet{verdict.waiting_for, 2s};
   }
@@ -128,19 +155,48 @@ class SetKind final : public Thing {
   }
 
  private:
-  /// Flux looks again at once, instead of minutes later.
-  static void poke(World& world, kube::Client& client, kube::Discovery& discovery,
-                   const kube::Name& name) {
-    const auto path = discovery.find_path(name);
-    const auto live = path ? client.find(*path) : std::nullopt;
-    if (!live || kube::flux_ready(*live).done || kube::find_condition(*live, "Ready") == nullptr)
-      return;
-    text::Value change = text::Value::map();
-    change.set("metadata", text::Value::map())
-        .set("annotations", text::Value::map())
-        .set("reconcile.fluxcd.io/requestedAt",
-             text::Value::string(kube::micro_time(world.clock.now())));
-    client.patch(*path, kube::Patch::Merge, change);
+  /// What was removed is gone; who still holds it may take a while.
+  kube::Verdict until_gone(kube::Client& client, kube::Discovery& discovery,
+                           const std::vector<std::string>& keys) const {
+    for (const std::string& key : keys) {
+      const auto name = kube::parse_key(key);
+      const auto path = name ? discovery.find_path(*name) : std::nullopt;
+      const auto live = path ? client.find(*path) : std::nullopt;
+      if (live && kube::text_at(*live, {"metadata", "labels", set_label}) == wish_.name)
+        return kube::Verdict::wait(name->text() + " to be gone");
+    }
+    return kube::Verdict::ready();
+  }
+
+  /// Has Flux formed an opinion of what is here? What it has not seen yet it looks at by itself.
+  bool has_looked(kube::Client& client, kube::Discovery& discovery) const {
+    return std::any_of(wish_.poke.begin(), wish_.poke.end(), [&](const kube::Name& name) {
+      const auto path = discovery.find_path(name);
+      const auto live = path ? client.find(*path) : std::nullopt;
+      return live && kube::find_condition(*live, "Ready") != nullptr;
+    });
+  }
+
+  /// Flux looks again at once, instead of minutes later: what it found before something was changed
+  /// (another credential, a new commit) says nothing of how it is now.
+  kube::Verdict until_looked(kube::Client& client, kube::Discovery& discovery,
+                             const std::string& asked) const {
+    for (const kube::Name& name : wish_.poke) {
+      const auto path = discovery.find_path(name);
+      const auto live = path ? client.find(*path) : std::nullopt;
+      if (!live || kube::find_condition(*live, "Ready") == nullptr) continue;
+      if (kube::text_at(*live, {"metadata", "annotations", look_again}) != asked) {
+        text::Value change = text::Value::map();
+        change.set("metadata", text::Value::map())
+            .set("annotations", text::Value::map())
+            .set(look_again, text::Value::string(asked));
+        client.patch(*path, kube::Patch::Merge, change);
+        return kube::Verdict::wait(name.text() + " to look again");
+      }
+      const kube::Verdict verdict = kube::flux_ready(*live);
+      if (!verdict.done) return verdict;
+    }
+    return kube::Verdict::ready();
   }
 
   ObjectSet objects(const std::optional<Fields>& facts) const {
@@ -154,11 +210,10 @@ class SetKind final : public Thing {
   }
 
   template <class Body>
-  void with_set(World& world, const std::optional<Fields>& facts, Body body) const {
-    const ObjectSet set = objects(facts);
+  static void with_client(World& world, Body body) {
     at_kubernetes(world, [&](kube::Client& client) {
       kube::Discovery discovery{client};
-      body(client, discovery, set);
+      body(client, discovery);
     });
   }
 

@@ -20,6 +20,9 @@ struct SetWish {
   /// Flux objects that are asked to look again when something changed, or while they are not ready:
   /// they try by themselves only after minutes.
   std::vector<kube::Name> poke{};
+  /// Its waits count until they were fulfilled with just these objects; what becomes of them later
+  /// is not ours to wait for.
+  bool waits_once = false;
   Duration patience = std::chrono::minutes{20};
   Fields more_wishes{};  // what else is wanted, secrets by name only
 };

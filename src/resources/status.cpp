@@ -170,6 +170,11 @@ ClusterStatus Run::status() {
   status.healthy = std::all_of(status.nodes.begin(), status.nodes.end(),
                                [](const NodeStatus& node) { return node.healthy; }) &&
                    answers(look, vip_address(impl.cluster.name()));
+  if (status.healthy && impl.options.outside)
+    impl.with_world(look, [&](World& world) {
+      status.flux = see_flux(world);
+      status.use = see_use(world);
+    });
   return status;
 }
 

@@ -199,6 +199,13 @@ spec:
       const std::string asked =
           text_at(*object, {"metadata", "annotations", "reconcile.fluxcd.io/requestedAt"});
       if (!asked.empty()) status.set("lastHandledReconcileAt", Value::string(asked));
+      if (path == root_path) {
+        Value entry = Value::map();
+        entry.set("id", Value::string("_shop__Namespace"));
+        status.set("inventory", Value::map())
+            .set("entries", Value::list())
+            .append(std::move(entry));
+      }
       Value condition = Value::map();
       condition.set("type", Value::string("Ready"));
       condition.set("status", Value::string(why.empty() ? "True" : "False"));
