@@ -34,7 +34,10 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
     const Value* managed = metadata.find("managedFields");
     const bool by_apply = managed != nullptr;
     if (!by_apply) {
-      std::vector<std::string> unknown;
+      // A field of its own inside, an annotation outside: who creates the object owns it.
+      if (resource.kind == "DaemonSet")
+        set_at(object, {"metadata", "annotations", "deprecated.daemonset.template.generation"},
+               str("1"));
       const Value empty = empty_object(resource);
       track_update(*resource.type, empty, object,
                    {write.manager, resource.api_version(), write.subresource, timestamp(),

@@ -263,6 +263,7 @@ void Server::set_defaults(const Resource& resource, Value& object) const {
     }
     if (spec.find("parallelism") == nullptr) spec.set("parallelism", num(1));
     if (spec.find("backoffLimit") == nullptr) spec.set("backoffLimit", num(6));
+    if (spec.find("manualSelector") == nullptr) spec.set("manualSelector", Value::boolean(false));
     otherwise(spec, "completionMode", str("NonIndexed"));
     if (spec.find("suspend") == nullptr) spec.set("suspend", Value::boolean(false));
     otherwise(spec, "podReplacementPolicy", str("TerminatingOrFailed"));

@@ -65,6 +65,8 @@ ReplayCluster::ReplayCluster(const Value& scenario)
       !inner.storage().find("/serviceaccounts", {"default", "default"}))
     inner.create(*inner.kinds().find("", "v1", "serviceaccounts"), "default", std::move(account),
                  {"kube-controller-manager", {}, false, {}, nullptr, true});
+  if (server.find("kwok") != std::string::npos && id_ != "rollout/node-ready")
+    api_->join({"worker-1", "10.0.0.21"});
   inner.storage().skip(200);
   world_.run_for(2s);
 }
@@ -267,6 +269,16 @@ bool ReplayCluster::happen(const std::string& what) {
   if (what.starts_with("etcd compacted at the resourceVersion of the last answer")) {
     api_->restart();
     api_->storage().skip(3);
+    return true;
+  }
+  if (what == "first rollout complete" || what == "both Pods Ready" ||
+      what.starts_with("no second node")) {
+    world_.run_for(20s);
+    return true;
+  }
+  if (what.starts_with("a second node is Ready")) {
+    api_->join({"worker-2", "10.0.0.22"});
+    world_.run_for(20s);
     return true;
   }
   if (what.starts_with("wait")) {

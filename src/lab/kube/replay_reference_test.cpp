@@ -2,12 +2,10 @@
 // order, and compared.
 //
 //   ROCCA_REPLAY=ssa/conflict   only scenarios whose name contains this; differences are printed
-//   ROCCA_REPLAY_WRITE=1        rewrites replay_not_yet.txt from what disagrees (the test then
-//   fails)
 //
-// replay_differences.txt holds the deliberate differences with their reasons, replay_not_yet.txt
-// what is still to be done; a step in either that agrees is a failure too, so that both can only
-// shrink. The observations of vectors/kube/flux are no exchanges and belong to another test.
+// replay_differences.txt holds the differences with their reasons; a step in it that agrees is a
+// failure too, so that it can only shrink. The observations of vectors/kube/flux are no exchanges
+// and belong to another test.
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
@@ -42,9 +40,7 @@ TEST(KubeReplay, TheLabAnswersAsTheRecordedApiServerDid) {
   const char* filter = std::getenv("ROCCA_REPLAY");
   const std::string wanted = filter == nullptr ? "" : filter;
   const auto differences = read_list("replay_differences.txt");
-  const auto not_yet = read_list("replay_not_yet.txt");
   std::set<std::string> seen;
-  std::vector<std::string> disagree;
   std::size_t agreed_in_all = 0;
   for (const std::string& path : test::reference_files("vectors/kube", ".json")) {
     if (path.find("/kube/flux/") != std::string::npos) continue;
@@ -58,13 +54,12 @@ TEST(KubeReplay, TheLabAnswersAsTheRecordedApiServerDid) {
     for (const auto& [step, problems] : results) {
       test::count_case();
       seen.insert(step);
-      const bool listed = differences.contains(step) || not_yet.contains(step);
+      const bool listed = differences.contains(step);
       if (problems.empty()) {
         ++agreed;
         if (listed) ADD_FAILURE() << step << " agrees: take it off the list";
         continue;
       }
-      disagree.push_back(step);
       if (!wanted.empty()) fmt::print("{}\n    {}\n", step, join(problems, "\n    "));
       if (!listed) ADD_FAILURE() << step << "\n    " << join(problems, "\n    ");
     }
@@ -72,19 +67,11 @@ TEST(KubeReplay, TheLabAnswersAsTheRecordedApiServerDid) {
     fmt::print("{}: {} of {} steps agree\n", id, agreed, results.size());
   }
   fmt::print("{} of {} steps agree\n", agreed_in_all, seen.size());
-  for (const auto* list : {&differences, &not_yet})
-    for (const auto& [step, reason] : *list)
-      if (wanted.empty() && !seen.contains(step))
-        ADD_FAILURE() << step << " is listed but not recorded";
+  for (const auto& [step, reason] : differences)
+    if (wanted.empty() && !seen.contains(step))
+      ADD_FAILURE() << step << " is listed but not recorded";
   for (const auto& [step, reason] : differences)
     EXPECT_FALSE(reason.empty()) << step << " has no reason";
-  if (std::getenv("ROCCA_REPLAY_WRITE") != nullptr && wanted.empty()) {
-    std::ofstream out(test::source_folder() + "/src/lab/kube/replay_not_yet.txt");
-    out << "# Steps of vectors/kube on which the lab does not agree yet. It only shrinks.\n";
-    for (const std::string& step : disagree)
-      if (!differences.contains(step)) out << step << "\n";
-    FAIL() << "replay_not_yet.txt was rewritten";
-  }
 }
 
 }  // namespace
