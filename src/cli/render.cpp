@@ -78,9 +78,14 @@ std::optional<std::vector<RenderedNode>> render_nodes(Context& context, const sp
   std::vector<RenderedNode> configs;
   bool good = true;
   for (const spec::Node* node : nodes) {
-    around.schematic = factory::node_image(context.files, spec, *node).id;
+    talos::Surroundings own = around;
+    own.schematic = factory::node_image(context.files, spec, *node).id;
+    if (const auto marks = talos::mark_unknown(own, spec, *node); !marks.empty())
+      context.err << fmt::format(
+          "note: {} is asked for what the spec leaves open when it is met; until then {} {}\n",
+          node->name, enumerate(marks), marks.size() == 1 ? "is a mark" : "are marks");
     talos::MachineConfig config = within("rendering " + node->name, [&] {
-      return talos::render_config(talos::config_input(spec, *node, around));
+      return talos::render_config(talos::config_input(spec, *node, own));
     });
     good = check(context, spec, *node, config) && good;
     configs.emplace_back(node, std::move(config));

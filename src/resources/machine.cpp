@@ -244,8 +244,24 @@ class MachineKind final : public Thing {
           planes.front()->name == wish_.node ? where : address_of(world, planes.front()->name);
     if (wish_.existing && !node->existing->disk && around.install_disk.empty())
       around.install_disk = install_disk(client);
+    if (talos::needs_link(spec, *node) && around.link.empty()) around.link = link_of(client, where);
     return within("rendering the configuration of " + wish_.node,
                   [&] { return talos::render_text(talos::config_input(spec, *node, around)); });
+  }
+
+  /// The link that has the address we reach it by: on the others of a machine with several, that
+  /// address, its route and a shared one would be wrong.
+  std::string link_of(talos::Client& client, const std::string& where) const {
+    const auto wanted = IpAddress::parse(where);
+    for (const talos::Address& address : client.addresses()) {
+      if (!wanted || address.address.address() != *wanted) continue;
+      for (const talos::Link& link : client.links())
+        if (link.name == address.link) return link.physical ? to_lower_string(link.mac) : link.name;
+    }
+    throw Error(Fault::NotFound, fmt::format("{} has {} on none of its links", wish_.node, where))
+        .hint(
+            "is it behind an address translation? Then name the link in "
+            "kubernetes.endpoint.vip.interface");
   }
 
   /// The disk Talos is on, or the only one it could go to.
@@ -379,11 +395,19 @@ class MachineKind final : public Thing {
       const Duration since = world.survey.waiting_since(address() + " in maintenance mode");
       const bool taken = sight.status && sight.status->stage != talos::Stage::Maintenance;
       if (!taken && since > settling) return Ready{};  // it never got it: read and decide anew
-      return NotYet{"the node to take its configuration", 1s};
+      return NotYet{taken ? fmt::format("the node, which has taken its configuration (now {})",
+                                        to_string(sight.status->stage))
+                          : "the node to take its configuration",
+                    1s};
     }
     const talos::Progress secure = talos::until_secure(sight);
     if (secure.done) return Ready{};
-    return NotYet{secure.waiting_for, 1s};
+    if (sight.door != talos::Door::Closed) return NotYet{secure.waiting_for, 1s};
+    // Between maintenance mode and its own API nobody listens: that is no failure.
+    return NotYet{fmt::format("the node to come back secure, with a certificate of its own{}{}",
+                              wish_.control_plane ? "" : ", which a control plane signs",
+                              sight.told.empty() ? "" : " (" + sight.told + ")"),
+                  1s};
   }
 
   Progress probe_reboot(World& world, const std::string& where, const talos::Sight& sight,
@@ -544,13 +568,12 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   around.schematic = wish.schematic;
   const bool needs_address = around.first_address.empty() && !spec.kubernetes.endpoint &&
                              !planes.empty() && !planes.front()->address;
-  const bool needs_disk = node.existing && !node.existing->disk && around.install_disk.empty();
   if (needs_address) around.first_address = "10.255.255.255";
-  if (needs_disk) around.install_disk = "/dev/sda";
+  const bool marked = !talos::mark_unknown(around, spec, node).empty();
   auto config =
       std::make_shared<const Secret>(talos::render_text(talos::config_input(spec, node, around)));
   const std::string wanted = digest(config->reveal());
-  if (needs_address || needs_disk) config.reset();
+  if (needs_address || marked) config.reset();
   return std::make_shared<MachineKind>(Thing::About{machine_address(node.name), std::move(needs),
                                                     to_string(spec.position(node.where))},
                                        std::move(wish), wanted, std::move(config));

@@ -36,20 +36,39 @@ void set_install(ConfigInput& input, const spec::Node& node, const Surroundings&
   (disk.starts_with("/dev/") ? input.install_disk : input.disk_serial) = disk;
 }
 
-void set_network(ConfigInput& input, const spec::Spec& spec, const spec::Node& node) {
+const spec::Vip* find_vip(const spec::Spec& spec) {
+  return spec.kubernetes.endpoint && spec.kubernetes.endpoint->vip ? &*spec.kubernetes.endpoint->vip
+                                                                   : nullptr;
+}
+
+/// The address of a machine that was there before, where its configuration must say it.
+bool is_pinned(const spec::Spec& spec, const spec::Node& node) {
+  return node.existing && *spec.network.addressing != spec::Addressing::Dhcp && node.address &&
+         spec.network.subnet;
+}
+
+/// No drive and no META reaches a machine that was there before.
+bool says_link(const spec::Spec& spec, const spec::Node& node) {
+  const auto* vip = find_vip(spec);
+  const bool talos_vip = vip != nullptr && !vip->by_kube_vip;
+  return is_pinned(spec, node) || (node.existing && talos_vip && node.control_plane());
+}
+
+void set_network(ConfigInput& input, const spec::Spec& spec, const spec::Node& node,
+                 const Surroundings& around) {
   const auto addressing = *spec.network.addressing;
   const bool ours = !node.existing;
-  const auto* vip = spec.kubernetes.endpoint && spec.kubernetes.endpoint->vip
-                        ? &*spec.kubernetes.endpoint->vip
-                        : nullptr;
+  const auto* vip = find_vip(spec);
   const bool talos_vip = vip != nullptr && !vip->by_kube_vip;
-  const bool pinned =
-      !ours && addressing != spec::Addressing::Dhcp && node.address && spec.network.subnet;
+  const bool pinned = is_pinned(spec, node);
   const std::string link = vip != nullptr && vip->interface ? **vip->interface : "";
-  if (pinned || (!ours && talos_vip && node.control_plane())) {
-    // No drive and no META reaches a machine that was there before.
+  if (says_link(spec, node)) {
     ConfigInput::Link made;
     made.name = link;
+    if (link.empty()) {
+      const bool mac = MacAddress::parse(around.link).has_value();
+      (mac ? made.mac : made.name) = around.link;
+    }
     made.dhcp = !pinned;
     if (pinned) {
       made.addresses = {
@@ -217,6 +236,25 @@ std::string endpoint_of(const spec::Spec& spec, const std::string& first_address
       .hint("give kubernetes.endpoint, or the first control plane an address");
 }
 
+bool needs_link(const spec::Spec& spec, const spec::Node& node) {
+  const auto* vip = find_vip(spec);
+  return says_link(spec, node) && (vip == nullptr || !vip->interface);
+}
+
+std::vector<std::string> mark_unknown(Surroundings& around, const spec::Spec& spec,
+                                      const spec::Node& node) {
+  std::vector<std::string> marks;
+  if (node.existing && !node.existing->disk && around.install_disk.empty()) {
+    around.install_disk = "asked-of-the-machine";
+    marks.push_back("machine.install.diskSelector.serial");
+  }
+  if (needs_link(spec, node) && around.link.empty()) {
+    around.link = "00:00:00:00:00:00";
+    marks.push_back("machine.network.interfaces.deviceSelector.hardwareAddr");
+  }
+  return marks;
+}
+
 ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,
                          const Surroundings& around) {
   ConfigInput input;
@@ -232,7 +270,7 @@ ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,
   for (const auto& san : spec.kubernetes.cert_sans) input.cert_sans.push_back(*san);
   input.labels = pairs_of(node.labels);
   input.taints = pairs_of(node.taints);
-  set_network(input, spec, node);
+  set_network(input, spec, node, around);
   input.sysctls = pairs_of(spec.talos.sysctls);
   for (const spec::KernelModule& module : spec.talos.modules)
     input.modules.push_back({*module.name, module.parameters});

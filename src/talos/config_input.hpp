@@ -16,6 +16,7 @@ struct Surroundings {
   std::string schematic;  // id of the node's image
   std::optional<Secret> tailscale_key;
   std::string install_disk;   // of an existing machine whose spec does not name it: a serial
+  std::string link;           // of an existing machine: name, or hardware address in lower case
   std::string first_address;  // of the first control plane, where DHCP gave it
 };
 
@@ -28,6 +29,12 @@ std::string installer_of(const spec::Spec& spec, const spec::Node& node,
 /// A virtual disk's serial number: the name it has in the spec. Disks are known by it, never by
 /// /dev/sdX.
 std::string disk_serial(const spec::Disk& disk);
+/// Must the configuration say which link it is about, and the spec does not? Only a machine that
+/// was there before: others have one that is known.
+bool needs_link(const spec::Spec& spec, const spec::Node& node);
+/// Puts marks that fit no disk and no link where only the machine itself can say, and names them.
+std::vector<std::string> mark_unknown(Surroundings& around, const spec::Spec& spec,
+                                      const spec::Node& node);
 /// https://HOST:6443. Throws Error(NotFound) when only the live world knows it.
 std::string endpoint_of(const spec::Spec& spec, const std::string& first_address = "");
 

@@ -192,7 +192,10 @@ class Renderer {
 
   Value interface(const ConfigInput::Link& link) const {
     Value value = Value::map();
-    if (link.name.empty()) {
+    if (!link.mac.empty()) {
+      value.set("deviceSelector", one("hardwareAddr", str(link.mac)));
+    } else if (link.name.empty()) {
+      // Every NIC there is: right only where there is one.
       value.set("deviceSelector", one("physical", Value::boolean(true)));
     } else {
       value.set("interface", str(link.name));

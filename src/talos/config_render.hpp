@@ -41,7 +41,8 @@ struct ConfigInput {
 
   // network
   struct Link {
-    std::string name;  // empty: the only physical one
+    std::string name;  // empty: the one with the hardware address below, else the only physical one
+    std::string mac;   // in lower case, as Talos compares it
     Texts addresses;   // with prefix length
     std::string gateway;
     bool dhcp = false;

@@ -18,8 +18,10 @@ inline void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Up
   EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
 }
 
-/// A machine that boots Talos into maintenance mode, made by somebody else.
-inline void make_machine(ClusterRig& rig, unsigned vmid, const std::string& address) {
+/// A machine that boots Talos into maintenance mode, made by somebody else. With `other`, its first
+/// NIC is in another network, and the one we mean is its second.
+inline void make_machine(ClusterRig& rig, unsigned vmid, const std::string& address,
+                         const std::string& other = "") {
   proxmox::Client client = root(rig);
   const std::string schematic = rig.home.factory.add(
       "customization:\n  systemExtensions:\n    officialExtensions: "
@@ -53,6 +55,12 @@ inline void make_machine(ClusterRig& rig, unsigned vmid, const std::string& addr
   ip.address = address + "/16";
   ip.gateway = "10.0.0.1";
   create.ip_configs = {ip};
+  if (!other.empty()) {
+    create.nics = {nic, nic};
+    proxmox::IpConfig first;
+    first.address = other + "/24";
+    create.ip_configs = {first, ip};
+  }
   create.nameservers = {"10.0.0.1"};
   create.boot_order = {"scsi0"};
   wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));

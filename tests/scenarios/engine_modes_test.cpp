@@ -7,6 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::Contains;
 using testing::Each;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -164,6 +165,30 @@ spec:
   rig.home.world.run_for(5min);
   EXPECT_EQ(identities(rig), before);
   EXPECT_FALSE(rig.home.estate.truth(700).configured);
+}
+
+TEST(EngineModes, AMachineWithTwoNicsHasItsAddressOnTheOneWeReachItBy) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.3.1", "10.77.0.1");
+  rig.write_spec(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: { name: blue }
+spec:
+  talos: { version: v1.11.5, extensions: [qemu-guest-agent] }
+  kubernetes: { version: v1.34.1, endpoint: { vip: 10.0.3.9 } }
+  network: { addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }
+  nodes:
+    cp-1: { role: controlplane, address: 10.0.3.1, existing: true }
+)");
+  raises(rig, 1);
+  const lab::Truth truth = rig.home.estate.truth(700);
+  const lab::talos::TalosNode* node = rig.home.estate.find(700);
+  ASSERT_NE(node, nullptr);
+  ASSERT_EQ(node->machine().links.size(), 2u);
+  EXPECT_THAT(truth.config, HasSubstr("hardwareAddr: " + to_lower(node->machine().links[1].mac)));
+  EXPECT_THAT(truth.config, Not(HasSubstr("physical: true")));
+  EXPECT_EQ(std::count(truth.addresses.begin(), truth.addresses.end(), "10.0.3.1/16"), 1);
+  EXPECT_THAT(truth.addresses, Contains("10.77.0.1/24")) << "the other network is left alone";
 }
 
 TEST(EngineModes, AStrangerAtANodesAddressGetsNothing) {

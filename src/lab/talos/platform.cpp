@@ -237,6 +237,26 @@ void set_hostname(Value& out, std::string name) {
   out.find("hostnames")->append(std::move(item));
 }
 
+/// The links that an entry of machine.network.interfaces is about: the one that it names, else all
+/// that its selector fits.
+std::vector<std::string> selected(const Value& device, const std::vector<Link>& links) {
+  if (const std::string name = text_at(device, "interface"); !name.empty()) return {name};
+  std::vector<std::string> names;
+  const Value* selector = device.find("deviceSelector");
+  if (selector == nullptr) return names;
+  for (const Link& link : links) {
+    bool fits = selector->size() != 0;
+    for (const char* key : {"hardwareAddr", "permanentAddr"})
+      if (const Value* mac = selector->find(key))
+        // Case matters here: Talos compares with its own lower-case text.
+        fits = fits && to_lower(link.mac) == mac->text();
+    if (const Value* physical = selector->find("physical"))
+      fits = fits && physical->as_bool() == true;
+    if (fits) names.push_back(link.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 PlatformNetwork nocloud_network(const NoCloudDrive& drive, const std::vector<Link>& links) {
@@ -457,35 +477,28 @@ NetworkState merge_network(const std::vector<Link>& links, const PlatformNetwork
     if (const Value* main = config->main()) {
       if (const Value* interfaces = main->find({"machine", "network", "interfaces"}))
         for (const Value& device : interfaces->items()) {
-          std::string name = text_at(device, "interface");
-          for (const char* key : {"hardwareAddr", "permanentAddr"})
-            if (const Value* mac = device.find({"deviceSelector", key}))
-              for (const Link& link : links)
-                // Case matters here: Talos compares with its own lower-case text.
-                if (to_lower(link.mac) == mac->text()) name = link.name;
-          if (const Value* physical = device.find({"deviceSelector", "physical"});
-              physical != nullptr && name.empty() && !links.empty())
-            name = links.front().name;
-          if (name.empty()) continue;
-          spoken.insert(name);
-          if (const Value* on = device.find("dhcp"); on != nullptr && on->as_bool() == true)
-            dhcp.insert(name);
-          if (const Value* vip = device.find({"vip", "ip"}))
-            state.shared.push_back({vip->text(), name});
-          if (const Value* addresses = device.find("addresses"))
-            for (const Value& address : addresses->items())
-              add_address(address.text().find('/') == std::string::npos ? address.text() + "/32"
-                                                                        : address.text(),
-                          name);
-          if (const Value* routes = device.find("routes"))
-            for (const Value& route : routes->items()) {
-              const Value* metric = route.find("metric");
-              const std::string network = text_at(route, "network");
-              add_route({network == "0.0.0.0/0" || network == "::/0" ? "" : network,
-                         text_at(route, "gateway"), name,
-                         metric == nullptr ? 1024u
-                                           : static_cast<unsigned>(metric->as_int().value_or(0))});
-            }
+          for (const std::string& name : selected(device, links)) {
+            spoken.insert(name);
+            if (const Value* on = device.find("dhcp"); on != nullptr && on->as_bool() == true)
+              dhcp.insert(name);
+            if (const Value* vip = device.find({"vip", "ip"}))
+              state.shared.push_back({vip->text(), name});
+            if (const Value* addresses = device.find("addresses"))
+              for (const Value& address : addresses->items())
+                add_address(address.text().find('/') == std::string::npos ? address.text() + "/32"
+                                                                          : address.text(),
+                            name);
+            if (const Value* routes = device.find("routes"))
+              for (const Value& route : routes->items()) {
+                const Value* metric = route.find("metric");
+                const std::string network = text_at(route, "network");
+                add_route({network == "0.0.0.0/0" || network == "::/0" ? "" : network,
+                           text_at(route, "gateway"), name,
+                           metric == nullptr
+                               ? 1024u
+                               : static_cast<unsigned>(metric->as_int().value_or(0))});
+              }
+          }
         }
       if (const Value* servers = main->find({"machine", "network", "nameservers"});
           servers != nullptr && servers->size() != 0) {
