@@ -1,10 +1,9 @@
 #include "talos/config_render.hpp"
 
 #include "base/error.hpp"
-#include "base/files.hpp"
-#include "spec/load.hpp"
 #include "support/golden.hpp"
 #include "talos/config_input.hpp"
+#include "talos/config_test_support.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>
@@ -13,42 +12,14 @@
 namespace rocca::talos {
 namespace {
 
+using config_tests::bundle;
+using config_tests::load;
+using config_tests::surroundings;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using text::Value;
-
-/// Texts that can be told apart instead of real keys: nothing here reads them.
-secrets::Bundle bundle() {
-  secrets::Bundle made;
-  made.cluster_id = "the-cluster-id";
-  made.cluster_secret = Secret{"hidden-cluster-secret"};
-  made.bootstrap_token = Secret{"hidden.bootstraptoken"};
-  made.secretbox_secret = Secret{"hidden-secretbox"};
-  made.trustd_token = Secret{"hidden.trustdtoken"};
-  made.etcd = {"etcd certificate\n", Secret{"hidden etcd key\n"}};
-  made.kubernetes = {"kubernetes certificate\n", Secret{"hidden kubernetes key\n"}};
-  made.aggregator = {"aggregator certificate\n", Secret{"hidden aggregator key\n"}};
-  made.service_account_key = Secret{"hidden service account key\n"};
-  made.os = {"os certificate\n", Secret{"hidden os key\n"}};
-  return made;
-}
-
-Surroundings surroundings() {
-  Surroundings around;
-  around.bundle = bundle();
-  around.schematic = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
-  around.tailscale_key = Secret{"tskey-auth-hidden"};
-  return around;
-}
-
-spec::Spec load(const std::string& text) {
-  MemoryFiles files;
-  spec::Loaded loaded = spec::load_text(files, text, "cluster.yaml", "/cluster");
-  EXPECT_FALSE(loaded.diagnostics.has_errors()) << loaded.diagnostics.render();
-  return std::move(loaded.spec);
-}
 
 struct Release {
   const char* talos;

@@ -173,7 +173,8 @@ const std::vector<TalosNode::Method>& TalosNode::methods() {
 }
 
 void TalosNode::incoming(net::Incoming incoming, std::shared_ptr<net::Responder> responder) {
-  if (incoming.method != "POST" || incoming.version != net::HttpVersion::Http2)
+  if (incoming.version == net::HttpVersion::Http2 && refuse_request(incoming, *responder)) return;
+  if (incoming.version != net::HttpVersion::Http2)
     return responder->answer(415, "", {{"content-type", "text/plain"}}, "gRPC requires HTTP/2\n");
   std::shared_ptr<Call> call = read_call(incoming, responder);
   const bool maintenance = maintenance_api_;
@@ -191,13 +192,17 @@ void TalosNode::incoming(net::Incoming incoming, std::shared_ptr<net::Responder>
     if (const auto alive = weak.lock()) alive->interrupt.raise("the client left");
   });
   if (const auto header = call->metadata.find("grpc-timeout"))
-    if (const auto timeout = parse_timeout(*header))
+    if (const auto timeout = parse_timeout(*header)) {
+      // Over before anybody could look at it.
+      if (*timeout < std::chrono::microseconds{1})
+        return call->reply->finish({Code::DeadlineExceeded, "context deadline exceeded"});
       world_.after(*timeout, [weak = std::weak_ptr<Call>(call)] {
         if (const auto alive = weak.lock()) {
           alive->reply->finish({Code::DeadlineExceeded, "context deadline exceeded"});
           alive->interrupt.raise("deadline");
         }
       });
+    }
   // In maintenance mode the node asked answers for itself, whatever the headers say.
   if (maintenance)
     dispatch(std::move(call));
@@ -337,6 +342,8 @@ void TalosNode::dispatch(std::shared_ptr<Call> call) {
 Routine<void> TalosNode::guarded(std::shared_ptr<Call> call) {
   Status status;
   try {
+    if (call->empty && call->method != "EtcdRecover") refuse(Code::Unknown, "EOF");
+    if (call->cut_short) refuse(Code::Internal, "unexpected EOF");
     co_await serve(call);
   } catch (const Refusal& refusal) {
     status = refusal.status;
@@ -477,7 +484,10 @@ Routine<void> TalosNode::serve(std::shared_ptr<Call> call) {
 /// The clocks of node and time server: NTP is not simulated, so they are the same.
 void TalosNode::answer_time(Call& call) const {
   std::string now, entry, response;
-  put_varint(now, 1, static_cast<std::uint64_t>(world_.unix_time()));
+  put_varint(now, 1,
+             static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(
+                                            world_.outside().time_since_epoch())
+                                            .count()));
   put_bytes(entry, 2, "time.cloudflare.com");
   put_bytes(entry, 3, now);
   put_bytes(entry, 4, now);

@@ -142,7 +142,7 @@ SigningAuthority make_authority(const std::string& organization, Entropy& entrop
   ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()), entropy.word() >> 1);
   ASN1_TIME_set(X509_getm_notBefore(made.get()), seconds(now));
   ASN1_TIME_set(X509_getm_notAfter(made.get()), seconds(now + std::chrono::hours{87600}));
-  add_name(X509_get_subject_name(made.get()), "O", organization);
+  if (!organization.empty()) add_name(X509_get_subject_name(made.get()), "O", organization);
   X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
   X509_set_pubkey(made.get(), key.get());
   extend(made.get(), made.get(), NID_basic_constraints, "critical,CA:TRUE");

@@ -66,12 +66,20 @@ std::optional<std::uint64_t> take_varint(std::string_view& in) {
   return std::nullopt;
 }
 
+/// Its first frame, at least. One that says it is compressed is not, as nobody here compresses.
+bool first_is_whole(std::string_view body) {
+  if (body.size() < 5 || body[0] != 0) return false;
+  std::size_t size = 0;
+  for (std::size_t i = 1; i < 5; ++i) size = size << 8 | static_cast<unsigned char>(body[i]);
+  return body.size() - 5 >= size;
+}
+
 }  // namespace
 
 void HttpReply::begin() {
   if (begun_) return;
   begun_ = true;
-  responder_->begin(200, "", {{"content-type", "application/grpc+proto"}});
+  responder_->begin(200, "", {{"content-type", content_type_}});
 }
 
 void HttpReply::send(std::string message) {
@@ -84,7 +92,7 @@ void HttpReply::finish(Status status) {
   if (over_) return;
   over_ = true;
   if (!begun_ && status.code != Code::Ok) {
-    net::Headers headers{{"content-type", "application/grpc+proto"}};
+    net::Headers headers{{"content-type", content_type_}};
     for (const net::Header& field : status_fields(status)) headers.add(field.name, field.value);
     responder_->answer(200, "", std::move(headers), "");
     return;
@@ -154,10 +162,40 @@ std::optional<Duration> parse_timeout(std::string_view text) {
   }
 }
 
+bool refuse_request(const net::Incoming& incoming, net::Responder& responder) {
+  const auto refuse = [&](int http, Code code, const std::string& message) {
+    net::Headers headers{{"content-type", "application/grpc"}};
+    for (const net::Header& field : status_fields({code, message}))
+      headers.add(field.name, field.value);
+    responder.answer(http, "", std::move(headers), "");
+    return true;
+  };
+  if (incoming.method != "POST")
+    return refuse(405, Code::Internal,
+                  fmt::format("Received a HEADERS frame with :method \"{}\" which should be POST",
+                              incoming.method));
+  const std::string type{incoming.headers.find("content-type").value_or("")};
+  if (type != "application/grpc" && !type.starts_with("application/grpc+") &&
+      !type.starts_with("application/grpc;"))
+    return refuse(415, Code::InvalidArgument,
+                  fmt::format("invalid gRPC request content-type \"{}\"", type));
+  if (const auto timeout = incoming.headers.find("grpc-timeout");
+      timeout && !parse_timeout(*timeout))
+    return refuse(400, Code::Internal,
+                  fmt::format("malformed grpc-timeout: transport: timeout unit is not recognized: "
+                              "\"{}\"",
+                              *timeout));
+  if (incoming.target.find('/', 1) == std::string::npos)
+    return refuse(200, Code::Unimplemented,
+                  fmt::format("malformed method name: \"{}\"", incoming.target));
+  return false;
+}
+
 std::shared_ptr<Call> read_call(const net::Incoming& incoming,
                                 std::shared_ptr<net::Responder> responder) {
   auto call = std::make_shared<Call>();
-  call->reply = std::make_shared<HttpReply>(std::move(responder));
+  call->reply = std::make_shared<HttpReply>(
+      std::move(responder), std::string(incoming.headers.find("content-type").value_or("")));
   const auto slash = incoming.target.rfind('/');
   if (slash != std::string::npos && slash > 0) {
     call->service = incoming.target.substr(1, slash - 1);
@@ -167,6 +205,8 @@ std::shared_ptr<Call> read_call(const net::Incoming& incoming,
   auto messages = unframe(incoming.body);
   call->malformed = !messages;
   if (messages) call->requests = std::move(*messages);
+  call->empty = messages && call->requests.empty();
+  call->cut_short = !messages && !first_is_whole(incoming.body);
   if (call->requests.empty()) call->requests.emplace_back();
   return call;
 }

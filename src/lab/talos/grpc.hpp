@@ -53,8 +53,10 @@ class Reply {
 /// one HEADERS frame, as grpc-go does it.
 class HttpReply final : public Reply {
  public:
-  explicit HttpReply(std::shared_ptr<net::Responder> responder)
-      : responder_(std::move(responder)) {}
+  /// Answers carry the content type of the question, codec included.
+  explicit HttpReply(std::shared_ptr<net::Responder> responder,
+                     std::string content_type = "application/grpc")
+      : responder_(std::move(responder)), content_type_(std::move(content_type)) {}
   void send(std::string message) override;
   void finish(Status status) override;
   void cut() override;
@@ -62,6 +64,7 @@ class HttpReply final : public Reply {
  private:
   void begin();
   std::shared_ptr<net::Responder> responder_;
+  std::string content_type_;
   bool begun_ = false;
   bool over_ = false;
 };
@@ -73,6 +76,8 @@ struct Call {
   net::Headers metadata;
   std::vector<std::string> requests;  // one, or more of a client stream
   bool malformed = false;             // the body was cut in the middle of a frame
+  bool empty = false;                 // there was none
+  bool cut_short = false;             // not even its first message is whole
   std::vector<std::string> roles;
   std::shared_ptr<Reply> reply;
   Interrupt interrupt;  // raised when the client leaves, its deadline passes or the node stops
@@ -95,7 +100,10 @@ std::string encode_message(std::string_view text);
 /// `15S`, `200m`; nothing if it is not one.
 std::optional<Duration> parse_timeout(std::string_view text);
 
-/// Reads a call out of an HTTP/2 request; refuses what is no gRPC call.
+/// What grpc-go's transport refuses before any service sees it, answered; false: it is a gRPC call.
+bool refuse_request(const net::Incoming& incoming, net::Responder& responder);
+
+/// Reads a call out of an HTTP/2 request that was not refused.
 std::shared_ptr<Call> read_call(const net::Incoming& incoming,
                                 std::shared_ptr<net::Responder> responder);
 

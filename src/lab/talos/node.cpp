@@ -367,15 +367,14 @@ Routine<void> TalosNode::run(Stop stop) {
       std::vector<std::string> names{"127.0.0.1", "::1", hostname_};
       for (const Address& each : network_.addresses)
         names.push_back(to_string(each.cidr.address()));
-      const auto mint = [entropy = entropy_.fork(boot_id_), names, now = world_.outside()] {
-        Authority root(entropy, "maintenance-root", now);
+      const auto mint = [entropy = entropy_.fork(boot_id_), names,
+                         now = world_.outside()]() mutable {
+        Leaf leaf;
+        leaf.common_name = "maintenance-service.talos.dev";
+        leaf.names = names;
         net::ServerTls tls;
-        tls.identity = root.issue({.common_name = "maintenance-service.talos.dev",
-                                   .names = names,
-                                   .organization = "",
-                                   .client = false,
-                                   .valid_for = std::chrono::hours{24}},
-                                  now);
+        // Of an authority that nobody knows, without a name.
+        tls.identity = *sign_leaf(make_authority("", entropy, now), leaf, entropy, now);
         return tls;
       };
       if (release_.minor() >= 13)
