@@ -60,4 +60,12 @@ std::vector<std::string> read_list(const text::Value& object, std::string_view k
   return words;
 }
 
+Instant from_epoch(std::uint64_t seconds) {
+  return Instant{std::chrono::seconds{static_cast<std::int64_t>(seconds)}};
+}
+
+std::vector<text::Value> rows(text::Value data) {
+  return data.is_list() ? std::move(data.items()) : std::vector<text::Value>{};
+}
+
 }  // namespace rocca::proxmox

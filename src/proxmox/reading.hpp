@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/clock.hpp"
 #include "text/value.hpp"
 
 #include <cstdint>
@@ -23,6 +24,10 @@ bool read_switch(const text::Value& object, std::string_view key);
 
 /// A scalar's text, however Perl chose to write it.
 std::string scalar_text(const text::Value& value);
+/// Seconds since 1970, as all of its times are.
+Instant from_epoch(std::uint64_t seconds);
+/// The items of a list; none if it is no list.
+std::vector<text::Value> rows(text::Value data);
 /// The words of a `*-list`: separated by commas, semicolons or blanks.
 std::vector<std::string> read_list(const text::Value& object, std::string_view key);
 
