@@ -63,9 +63,13 @@ bool check(Context& context, const spec::Spec& spec, const spec::Node& node,
   const auto problems =
       talos::validate_config(config.text.reveal(), node.name + ".yaml",
                              static_cast<unsigned>(spec.talos.version->minor()), mode);
-  for (const talos::ConfigProblem& problem : problems)
-    context.err << "error: " << talos::to_string(problem, node.name + ".yaml") << "\n";
-  return problems.empty();
+  bool good = true;
+  for (const talos::ConfigProblem& problem : problems) {
+    context.err << (problem.warning ? "warning: " : "error: ")
+                << talos::to_string(problem, node.name + ".yaml") << "\n";
+    good = good && problem.warning;
+  }
+  return good;
 }
 
 }  // namespace

@@ -84,6 +84,9 @@ constexpr Rule table[] = {
     {"patch-refused", E, "a patch that makes a configuration Talos would refuse",
      "Every patch is laid on the configuration it is for, with Talos's own rules, before anything "
      "runs. A node that refuses its configuration would stay in maintenance mode."},
+    {"patch-warning", W, "a patch that makes a configuration Talos would warn of",
+     "Talos takes it, and says that it should be written otherwise: an old key, a bond that does "
+     "not notice a dead link."},
     {"patch-kernel-args", W, "kernel arguments in a patch",
      "machine.install.extraKernelArgs is ignored with systemd-boot (UEFI from Talos 1.10) and lost "
      "by upgrades; talos.kernelArgs puts them into the schematic."},

@@ -22,12 +22,17 @@ class ConfigCheck {
   void ours(std::string code, std::string path, std::string message,
             const text::Value* at = nullptr);
 
+  /// Talos takes it with a warning.
+  void warn(std::string code, std::string path, std::string message,
+            const text::Value* at = nullptr);
+
   /// Of the main document; an empty map if there is none.
   const text::Value& main() const { return main_; }
   bool has_main() const { return has_main_; }
   bool control_plane() const;
   unsigned minor() const { return minor_; }
   bool metal() const { return mode_ == ConfigMode::Metal; }
+  bool container() const { return mode_ == ConfigMode::Container; }
   const std::vector<ConfigDocument>& config() const { return config_; }
   const ConfigDocument* find(std::string_view kind) const;
 

@@ -17,7 +17,8 @@ struct ConfigProblem {
   std::string path;  // "machine.network.interfaces[0].mtu", "HostnameConfig: auto"
   std::string message;
   text::Place place;
-  bool ours = false;  // Talos itself would take it, and be wrong
+  bool ours = false;     // Talos itself would take it, and be wrong
+  bool warning = false;  // Talos takes it, and says that it should not be so
 };
 using ConfigProblems = std::vector<ConfigProblem>;
 

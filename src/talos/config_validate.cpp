@@ -81,7 +81,11 @@ void check_install(ConfigCheck& check) {
     return;
   }
   std::set<std::string> seen;
-  if (const Value* extensions = install->find("extensions"))
+  const Value* extensions = install->find("extensions");
+  if (extensions != nullptr && extensions->size() != 0)
+    check.warn("deprecated", "machine.install.extensions",
+               "extensions come with the image now: name them in talos.extensions", extensions);
+  if (extensions != nullptr)
     for (const Value& extension : extensions->items())
       if (!seen.insert(text_below(extension, {"image"})).second)
         check.refuse("duplicate-extension", "machine.install.extensions",
@@ -232,6 +236,10 @@ void check_files_and_modules(ConfigCheck& check) {
 
 void check_features(ConfigCheck& check) {
   const Value* features = check.main().find({"machine", "features"});
+  for (const std::string_view key : {"enabled", "forwardKubeDNSToHost"})
+    if (check.container() && (features == nullptr || !is_on(*features, {"hostDNS", key})))
+      check.refuse("container-dns", fmt::format("machine.features.hostDNS.{}", key),
+                   "a container has no other way to resolve names", features);
   if (features == nullptr) return;
   if (check.minor() >= 13 && is_on(*features, {"hostDNS", "forwardKubeDNSToHost"}) &&
       !is_on(*features, {"hostDNS", "enabled"}))
@@ -284,6 +292,11 @@ void ConfigCheck::refuse(std::string code, std::string path, std::string message
 void ConfigCheck::ours(std::string code, std::string path, std::string message, const Value* at) {
   refuse(std::move(code), std::move(path), std::move(message), at);
   problems_.back().ours = true;
+}
+
+void ConfigCheck::warn(std::string code, std::string path, std::string message, const Value* at) {
+  refuse(std::move(code), std::move(path), std::move(message), at);
+  problems_.back().warning = true;
 }
 
 bool ConfigCheck::control_plane() const {

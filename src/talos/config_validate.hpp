@@ -11,13 +11,14 @@
 namespace rocca::talos {
 
 /// Where the configuration is for: `Metal` must say where to install, `Cloud` (nocloud too) need
-/// not.
-enum class ConfigMode { Cloud, Metal };
+/// not, and a `Container` must resolve names through its host.
+enum class ConfigMode { Cloud, Metal, Container };
 
 /// The largest configuration: gRPC messages of Talos end at 32 MiB, and the call needs some of it.
 constexpr std::size_t max_config_size = 32 * 1024 * 1024 - 4096;
 
-/// Every problem, with its place and path; those that Talos does not find are marked `ours`. No
+/// Every problem, with its place and path; those that Talos does not find are marked `ours`, those
+/// that it only warns of `warning` (with `--strict` it refuses those of the main document). No
 /// value that could be a secret is repeated.
 ConfigProblems validate_config(std::string_view text, const std::string& name, unsigned minor,
                                ConfigMode mode);

@@ -34,6 +34,9 @@ struct At {
   void ours(std::string code, std::string_view key, std::string message) const {
     check.ours(std::move(code), path(key), std::move(message), place(key));
   }
+  void warn(std::string code, std::string_view key, std::string message) const {
+    check.warn(std::move(code), path(key), std::move(message), place(key));
+  }
   const Value* place(std::string_view key) const {
     const Value* found = value().find(key);
     return found != nullptr ? found : &value();
@@ -308,6 +311,10 @@ void bond(const At& at) {
   if (links == nullptr || links->size() == 0)
     at.refuse("links-required", "links", "at least one link is required");
   if (at.value().find("bondMode") == nullptr) at.refuse("bond-mode", "bondMode", "this is missing");
+  if (text_below(at.value(), {"bondMode"}) != "802.3ad") return;
+  for (const std::string_view key : {"miimon", "updelay", "downdelay"})
+    if (at.value().find(key) == nullptr)
+      at.warn("bond-timing", key, "without it a dead link of an 802.3ad bond is not noticed");
 }
 
 void static_host(const At& at) {

@@ -99,6 +99,8 @@ void check_device(ConfigCheck& check, const Value& device, const std::string& pa
       check.ours("bad-selector", fmt::format("{}.deviceSelector.{}", path, key),
                  "hardware addresses are compared in small letters", &device);
   }
+  if (!text_below(device, {"cidr"}).empty())
+    check.warn("deprecated", path + ".cidr", "write it as one of `addresses`", device.find("cidr"));
   check_addresses(check, device, path);
   check_routes(check, device, path);
   check_vip(check, device, path);

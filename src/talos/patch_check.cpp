@@ -179,10 +179,13 @@ class Checker {
     std::string message =
         problem.path.empty() ? problem.message : problem.path + ": " + problem.message;
     if (!told_.emplace(position.file, position.line, position.column, message).second) return;
-    Problem& added = diagnostics_.error(position, std::move(message));
-    added.code = "patch-refused";
+    Problem& added = problem.warning ? diagnostics_.warning(position, std::move(message))
+                                     : diagnostics_.error(position, std::move(message));
+    added.code = problem.warning ? "patch-warning" : "patch-refused";
     added.length = std::max<std::size_t>(at.length, 1);
-    added.hint = problem.ours ? "Talos would take it, and be wrong" : "Talos would refuse it";
+    added.hint = problem.warning ? "Talos would warn of it"
+                 : problem.ours  ? "Talos would take it, and be wrong"
+                                 : "Talos would refuse it";
   }
 
   const spec::Spec& spec_;

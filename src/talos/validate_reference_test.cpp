@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "base/version.hpp"
 #include "support/reference.hpp"
 #include "talos/config_validate.hpp"
@@ -6,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <set>
@@ -140,6 +142,17 @@ constexpr Reason reasons[] = {
     {"invalid environment variable name", "variable-name"},
     {"kubespan is already configured", "kubespan-conflict"},
     {"event sink endpoint", "endpoint-port"},
+    {"HostDNS should be enabled in container mode", "container-dns"},
+    {"HostDNS should forward kube-dns to host in container mode", "container-dns"},
+};
+
+// What Talos takes with a warning. Two of them cannot work, and are errors of ours.
+constexpr Reason warned[] = {
+    {".machine.install.extensions is deprecated", "deprecated"},
+    {"machine.network.interface.cidr is deprecated", "deprecated"},
+    {"was not specified for 802.3ad bond", "bond-timing"},
+    {"\"urls\" field should not be empty for \"custom\" CNI", "cni-urls"},
+    {"use \"worker\" instead of \"\" for machine type", "machine-type"},
 };
 
 // The kinds of mistakes that Talos does not look for.
@@ -156,6 +169,7 @@ const std::set<std::string> only_ours{
     "bad-selector",    "bad-manifest",    "kubernetes-version", "bad-sysctl"};
 
 struct Counts {
+  std::size_t warnings = 0;
   std::size_t alike = 0;
   std::size_t clean = 0;
   std::size_t ours = 0;
@@ -174,7 +188,7 @@ void check_refused(const std::string& text, const ConfigProblems& problems) {
     if (text.find(reason.text) == std::string::npos) continue;
     known = true;
     for (const ConfigProblem& problem : problems)
-      if (problem.code == reason.code && !problem.ours) return;
+      if (problem.code == reason.code && !problem.ours && !problem.warning) return;
   }
   ADD_FAILURE() << (known ? "another reason" : "no such reason in the table") << "\nTalos: " << text
                 << "\nwe:\n"
@@ -182,10 +196,56 @@ void check_refused(const std::string& text, const ConfigProblems& problems) {
 }
 
 void check_accepted(const ConfigProblems& problems, Counts& counts) {
-  ++(problems.empty() ? counts.clean : counts.ours);
-  for (const ConfigProblem& problem : problems)
+  bool ours = false;
+  for (const ConfigProblem& problem : problems) {
+    if (problem.warning) continue;
+    ours = true;
     EXPECT_TRUE(problem.ours && only_ours.contains(problem.code))
         << "Talos takes it: " << problem.code << "  " << to_string(problem, "config.yaml");
+  }
+  ++(ours ? counts.ours : counts.clean);
+}
+
+/// The warnings of a run: those it printed, and those that `--strict` made errors of.
+std::vector<std::string> warnings_of(const Value& result) {
+  std::vector<std::string> all;
+  if (const Value* list = result.find("warnings"); list != nullptr && list->is_list())
+    for (const Value& item : list->items()) all.push_back(item.text());
+  constexpr std::string_view mark = "* warning: ";
+  if (const Value* error = result.find("error"); error != nullptr && error->is_scalar())
+    for (const std::string& line : split(error->text(), '\n'))
+      if (const auto at = line.find(mark); at != std::string::npos)
+        all.push_back(line.substr(at + mark.size()));
+  return all;
+}
+
+/// Errors of a run beside its warnings?
+bool refused_anyway(const std::string& error) {
+  for (const std::string& line : split(error, '\n'))
+    if (line.find("* ") != std::string::npos && line.find("* warning: ") == std::string::npos &&
+        !line.ends_with("occurred:"))
+      return true;
+  return error.find("* warning: ") == std::string::npos;
+}
+
+void check_warnings(const std::vector<std::string>& recorded, const ConfigProblems& problems,
+                    Counts& counts) {
+  // What cannot be read is told alone, by both.
+  std::multiset<std::string> wanted, said;
+  for (const std::string& text : recorded) {
+    ++counts.warnings;
+    const auto reason = std::find_if(std::begin(warned), std::end(warned), [&](const Reason& row) {
+      return text.find(row.text) != std::string::npos;
+    });
+    ASSERT_NE(reason, std::end(warned)) << "no such warning in the table: " << text;
+    const bool refused = std::any_of(problems.begin(), problems.end(), [&](const auto& problem) {
+      return problem.code == reason->code && problem.ours;
+    });
+    if (!refused) wanted.emplace(reason->code);
+  }
+  for (const ConfigProblem& problem : problems)
+    if (problem.warning) said.insert(problem.code);
+  EXPECT_EQ(said, wanted) << list(problems);
 }
 
 /// Mode and version to the result of that run, for the newest release of each minor.
@@ -198,7 +258,8 @@ std::map<std::pair<std::string, std::string>, const Value*> runs_of(const Value&
         const Version version = *Version::parse(item.text());
         auto& known = newest[version.minor()];
         if (known < version) known = version;
-        for (const std::string mode : {"metal", "cloud"}) {
+        for (const std::string mode :
+             {"metal", "metal+strict", "cloud", "cloud+strict", "container", "container+strict"}) {
           const std::string modes = "," + run.key + ",";
           if (run.key == "all" || modes.find("," + mode + ",") != std::string::npos)
             all[{mode, item.text()}] = &result;
@@ -223,20 +284,25 @@ TEST(Validate, FindsWhatTalosFinds) {
         SCOPED_TRACE(entry.find("name")->text() + " " + run.first + " " + run.second);
         test::count_case();
         const auto minor = static_cast<unsigned>(Version::parse(run.second)->minor());
-        const ConfigProblems problems =
-            validate_config(config, "config.yaml", minor,
-                            run.first == "metal" ? ConfigMode::Metal : ConfigMode::Cloud);
-        if (result->find("exit")->as_int() != 0) {
-          ++counts.alike;
-          check_refused(result->find("error")->text(), problems);
-        } else {
+        const ConfigMode mode = run.first.starts_with("metal")   ? ConfigMode::Metal
+                                : run.first.starts_with("cloud") ? ConfigMode::Cloud
+                                                                 : ConfigMode::Container;
+        const ConfigProblems problems = validate_config(config, "config.yaml", minor, mode);
+        check_warnings(warnings_of(*result), problems, counts);
+        if (result->find("exit")->as_int() == 0) {
           check_accepted(problems, counts);
+        } else {
+          ++counts.alike;
+          if (refused_anyway(result->find("error")->text()))
+            check_refused(result->find("error")->text(), problems);
         }
       }
     }
   }
-  std::cout << counts.alike << " refused alike, " << counts.clean << " accepted alike, "
-            << counts.ours << " accepted by Talos and refused by us\n";
+  EXPECT_GT(counts.warnings, 0u);
+  std::cout << counts.warnings << " warnings alike, " << counts.alike << " refused alike, "
+            << counts.clean << " accepted alike, " << counts.ours
+            << " accepted by Talos and refused by us\n";
 }
 
 }  // namespace

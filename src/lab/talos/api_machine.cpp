@@ -143,14 +143,9 @@ Routine<void> TalosNode::apply_maintenance(std::shared_ptr<Call> call) {
     refuse(Code::InvalidArgument, "configuration validation failed: " + *error);
   pb::ApplyConfigurationResponse response;
   pb::ApplyConfiguration& message = *response.add_messages();
-  // Both of its validations find it.
-  if (const text::Value* found =
-          config.complete() ? config.main()->find({"machine", "install", "extensions"}) : nullptr;
-      found != nullptr && found->size() != 0)
-    for (int twice = 0; twice < 2; ++twice)
-      message.add_warnings(
-          ".machine.install.extensions is deprecated, please see "
-          "https://www.talos.dev/latest/talos-guides/install/boot-assets/");
+  // Both of its validations find them; a node that runs keeps them to itself.
+  for (int twice = 0; twice < 2; ++twice)
+    for (std::string& warning : config.warnings(release_)) message.add_warnings(std::move(warning));
   if (request.dry_run())
     message.set_mode_details(
         "Dry run summary:\nNode is running in maintenance mode and does not have a config yet.");

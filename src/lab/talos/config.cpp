@@ -278,6 +278,43 @@ std::optional<std::string> MachineConfig::validate(std::string_view mode, bool i
   return errors_text(all);
 }
 
+std::vector<std::string> MachineConfig::warnings(const Version& release) const {
+  std::vector<std::string> all;
+  const Value* root = main();
+  if (root != nullptr) {
+    const Value* machine = root->find("machine");
+    if (machine != nullptr && machine->is_map() && text_at(*machine, "type").empty())
+      all.emplace_back("use \"worker\" instead of \"\" for machine type");
+    if (const Value* extensions = root->find({"machine", "install", "extensions"});
+        extensions != nullptr && extensions->size() != 0)
+      all.emplace_back(
+          release.minor() >= 13
+              ? ".machine.install.extensions is deprecated, please see "
+                "https://docs.siderolabs.com/talos/latest/platform-specific-installations/"
+                "boot-assets"
+              : ".machine.install.extensions is deprecated, please see "
+                "https://www.talos.dev/latest/talos-guides/install/boot-assets/");
+    if (const Value* links = root->find({"machine", "network", "interfaces"}))
+      for (const Value& link : links->items())
+        if (is_set(link, "cidr"))
+          all.push_back(
+              fmt::format("\"{}\": machine.network.interface.cidr is deprecated, please use "
+                          "machine.network.interface.addresses",
+                          text_at(link, "interface")));
+    if (const Value* cni = root->find({"cluster", "network", "cni"});
+        cni != nullptr && text_at(*cni, "name") == "custom" && !is_set(*cni, "urls"))
+      all.emplace_back("\"urls\" field should not be empty for \"custom\" CNI");
+  }
+  // 1.12.0 did not look at them yet.
+  if (release < Version(1, 12, 1)) return all;
+  for (const Document& document : documents_)
+    if (document.kind == "BondConfig" && text_at(document.value, "bondMode") == "802.3ad")
+      for (const char* key : {"miimon", "updelay", "downdelay"})
+        if (document.value.find(key) == nullptr)
+          all.push_back(fmt::format("{} was not specified for 802.3ad bond", key));
+  return all;
+}
+
 bool MachineConfig::can_follow(const MachineConfig& before) const {
   const auto stripped = [](const MachineConfig& config) {
     Value value = config.main() == nullptr ? Value::map() : *config.main();

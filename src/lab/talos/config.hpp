@@ -48,6 +48,9 @@ class MachineConfig {
   std::optional<std::string> validate(std::string_view mode, bool installed, const Version& release,
                                       Images images = Images::Check) const;
 
+  /// What it takes and says should not be so.
+  std::vector<std::string> warnings(const Version& release) const;
+
   /// May it follow `before` without a reboot (up to 1.13)?
   bool can_follow(const MachineConfig& before) const;
 

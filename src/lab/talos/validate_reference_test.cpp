@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -31,6 +32,41 @@ std::string refusal(const std::string& config, const std::string& mode, const Ve
   } catch (const ConfigError& error) {
     return error.text;
   }
+}
+
+TEST(TalosNodeLab, WarnsOfConfigurationsInTalosOwnWords) {
+  std::size_t warned = 0;
+  for (const std::string& path : test::reference_files("vectors/talos/validate", ".json")) {
+    const Value cases = text::parse_json(test::read_file(path), path);
+    for (const Value& entry : cases.items()) {
+      SCOPED_TRACE(entry.find("name")->text());
+      for (const Value& result : entry.find("results")->items()) {
+        std::vector<std::string> wanted;
+        if (const Value* list = result.find("warnings"); list != nullptr && list->is_list())
+          for (const Value& item : list->items()) wanted.push_back(item.text());
+        for (const text::Entry& run : result.find("runs")->entries())
+          for (const Value& version : run.value.items()) {
+            // `--strict` is talosctl's own and makes errors of them; a node knows only warnings.
+            const std::vector<std::string> modes = split(run.key, ',');
+            if (std::all_of(modes.begin(), modes.end(),
+                            [](const std::string& mode) { return mode.ends_with("+strict"); }))
+              continue;
+            const Version release = *Version::parse(version.text());
+            try {
+              EXPECT_EQ(
+                  MachineConfig::parse(entry.find("config")->text(), release).warnings(release),
+                  wanted)
+                  << version.text();
+            } catch (const ConfigError&) {
+              EXPECT_TRUE(wanted.empty()) << "what cannot be read has no warnings";
+            }
+            test::count_case();
+            warned += wanted.size();
+          }
+      }
+    }
+  }
+  EXPECT_GT(warned, 0u);
 }
 
 TEST(TalosNodeLab, RefusesConfigurationsInTalosOwnWords) {
