@@ -48,16 +48,33 @@ engine::EffectPolicy policy_of(const spec::Spec& spec, const Invocation& invocat
   return policy;
 }
 
+/// Stores and editors end a single line with a break that is none of it; several lines stay.
+Secret patch_secret(const Secret& secret) {
+  std::string text{secret.reveal()};
+  const std::size_t end = text.find_last_not_of("\r\n");
+  const std::size_t line = text.find('\n');
+  if (end != std::string::npos && line > end) text.resize(end + 1);
+  return Secret::take(std::move(text));
+}
+
 }  // namespace
 
 talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
                                  net::Transport& transport, std::stop_token stop) {
   talos::Surroundings around;
   around.bundle = std::move(bundle);
-  if (spec.tailscale) {
-    sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
+  sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
+  if (spec.tailscale)
     around.tailscale_key = resolver.get_line(*spec.tailscale->auth_key, "tailscale.authKey");
-  }
+  for (const spec::Node& node : spec.nodes)
+    for (const auto& patch : node.patches)
+      for (const auto& secret : patch->secrets) {
+        const std::string key = talos::secret_key(*secret);
+        if (around.patch_secrets.contains(key)) continue;
+        around.patch_secrets.emplace(
+            key, patch_secret(resolver.get(
+                     *secret, "the patch at " + to_string(spec.position(secret.where)))));
+      }
   return around;
 }
 

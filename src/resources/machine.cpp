@@ -249,6 +249,13 @@ class MachineKind final : public Thing {
                   [&] { return talos::render_text(talos::config_input(spec, *node, around)); });
   }
 
+  /// What patches brought in: no answer may show it.
+  static std::vector<Secret> hidden_from(const World& world) {
+    std::vector<Secret> hidden;
+    for (const auto& [key, secret] : world.cluster.around.patch_secrets) hidden.push_back(secret);
+    return hidden;
+  }
+
   /// The link that has the address we reach it by: on the others of a machine with several, that
   /// address, its route and a shared one would be wrong.
   std::string link_of(talos::Client& client, const std::string& where) const {
@@ -349,7 +356,7 @@ class MachineKind final : public Thing {
     talos::Client client = world.maintenance(where);
     const Secret config = render(world, where, client);
     world.survey.wait_anew(address() + " in maintenance mode");
-    client.apply(config, {talos::ApplyMode::Auto, false, 1min});
+    client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
     return {until_applied, "apply"};
   }
 
@@ -364,12 +371,12 @@ class MachineKind final : public Thing {
     const bool reboots = talos::effect_of(changes) == talos::ConfigEffect::Reboot;
     if (!reboots) {
       // Said explicitly: what Talos itself would reboot for must not be a surprise.
-      client.apply(config, {talos::ApplyMode::NoReboot, false, 1min});
+      client.apply(config, {talos::ApplyMode::NoReboot, false, 1min, hidden_from(world)});
       return {"", "apply"};
     }
     if (wish_.control_plane) wait_for_quorum(world, wish_.node);
     const std::string before = boot_id(client);
-    client.apply(config, {talos::ApplyMode::Auto, false, 1min});
+    client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
     return {std::string(until_reboot) + before, "apply and reboot"};
   }
 

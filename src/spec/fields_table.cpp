@@ -187,8 +187,9 @@ constexpr Field table[] = {
     {"spec.talos.boot.template", Type::Text, Required, "", "", "Name of the template VM.", "",
      "talos-1.11"},
     {"spec.talos.patches", Type::Map, Plain, "", "",
-     "Machine config patches in Talos's own form: inline, a file, or a list of these.", "",
-     "{ all: [patches/dns.yaml] }"},
+     "Machine config patches in Talos's own form: inline, a file, or a list of these. `{ secret: "
+     "a.b }` in them is looked up like every other.",
+     "", "{ all: [patches/dns.yaml] }"},
     {"spec.talos.patches.all", Type::Patches, Plain, "", "", "For every node.", "",
      "[patches/dns.yaml]"},
     {"spec.talos.patches.controlplane", Type::Patches, Plain, "", "", "For control planes.", "",

@@ -40,19 +40,32 @@ std::string complaint_about(const Tree& operation) {
   return "";
 }
 
-/// The first `{ secret: path }` in a patch. `cluster.secret` is Talos's own key.
-const Tree* find_reference(const Tree& tree, std::string_view key) {
-  if (tree.is_map() && tree.members.size() == 1 && tree.members.front().key == "secret" &&
-      tree.members.front().value->is_scalar() && key != "cluster" && !key.empty())
-    return &tree;
-  for (const Member& member : tree.members)
-    if (const Tree* found = find_reference(*member.value, member.key)) return found;
-  for (const TreePtr& item : tree.items)
-    if (const Tree* found = find_reference(*item, key)) return found;
-  return nullptr;
+std::optional<SecretRef> reference(std::string_view word, std::string_view path,
+                                   std::string_view key) {
+  if (key.empty() || key == "cluster") return std::nullopt;
+  if (word == "secret") return SecretRef{SecretRef::From::Key, std::string(path)};
+  if (word == "infisical") return SecretRef{SecretRef::From::Infisical, std::string(path)};
+  return std::nullopt;
+}
+
+void collect_secrets(const Tree& tree, std::string_view key, const Where& whole,
+                     std::vector<Placed<SecretRef>>& out) {
+  if (tree.is_map() && tree.members.size() == 1 && tree.members.front().value->is_scalar())
+    if (auto found = reference(tree.members.front().key, tree.members.front().value->text, key)) {
+      out.push_back({std::move(*found), tree.where.written() ? tree.where : whole});
+      return;
+    }
+  for (const Member& member : tree.members) collect_secrets(*member.value, member.key, whole, out);
+  for (const TreePtr& item : tree.items) collect_secrets(*item, key, whole, out);
 }
 
 }  // namespace
+
+std::optional<SecretRef> secret_in_patch(const text::Value& value, std::string_view key) {
+  if (!value.is_map() || value.size() != 1) return std::nullopt;
+  const text::Entry& only = value.entries().front();
+  return only.value.is_scalar() ? reference(only.key, only.value.text(), key) : std::nullopt;
+}
 
 PatchList PatchReader::read(const TreePtr& tree) {
   if (!tree || tree->kind == Kind::Null) return {};
@@ -165,14 +178,14 @@ void PatchReader::add_parsed(const std::vector<text::Value>& documents, std::vec
                     fmt::format("a merge patch is a map, not {}", text::to_string(tree.kind)));
       continue;
     }
-    if (const Tree* reference = find_reference(tree, ""))
-      findings_.add("patch-shape", reference->where.written() ? reference->where : where,
-                    "a secret is not looked up inside of a patch: Talos gets it as it stands here",
-                    "keep what needs the secret out of the patch, or give it to the machines after "
-                    "they are up");
+    collect_secrets(tree, "", where, patch->secrets);
     patch->documents.push_back(documents[i]);
     patch->trees.push_back(trees[i]);
   }
+  for (const Placed<SecretRef>& secret : patch->secrets)
+    if (secret->path.empty())
+      findings_.add("patch-shape", secret.where, "no secret is named here",
+                    "write the key under which it stands in the secrets file: { secret: a.b }");
   if (patch->form == Patch::Form::Json && patch->documents.size() > 1)
     findings_.add("patch-shape", where,
                   "a JSON patch is one list, and there are several documents");

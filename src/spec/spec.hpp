@@ -59,9 +59,15 @@ struct Patch {
   Form form = Form::Merge;
   std::string source;  // file name for messages; the spec's own name for an inline one
   std::vector<text::Value> documents;
-  std::vector<TreePtr> trees;  // the same with places, for messages
-  Where where;                 // where the spec names it
+  std::vector<TreePtr> trees;              // the same with places, for messages
+  std::vector<Placed<SecretRef>> secrets;  // every `{ secret: … }` in it
+  Where where;                             // where the spec names it
 };
+
+/// The secret that a map in a patch stands for: `{ secret: a.b }`, `{ infisical: /a/B }`. Nothing
+/// for any other map, and for `cluster.secret`, which is Talos's own: so `key` is what it is the
+/// value of.
+std::optional<SecretRef> secret_in_patch(const text::Value& value, std::string_view key);
 
 struct Disk {
   std::string name;

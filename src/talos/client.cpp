@@ -27,17 +27,26 @@ Message decode(std::string_view bytes, std::string_view what) {
   return message;
 }
 
+/// What Talos repeats of a configuration, without the secrets in it.
+std::string without(std::string text, const std::vector<Secret>& hidden) {
+  for (const Secret& secret : hidden)
+    if (!secret.empty()) text = replace_all(text, secret.reveal(), "***");
+  return text;
+}
+
 /// A unary answer of the older services: a list with one entry per node asked. With `nodes`
 /// metadata a refusal arrives inside status 0, in the entry's own metadata.
 template <class Response>
-auto only_message(std::string_view bytes, const std::string& doing) {
+auto only_message(std::string_view bytes, const std::string& doing,
+                  const std::vector<Secret>& hidden = {}) {
   const Response response = decode<Response>(bytes, doing);
   using Message = std::decay_t<decltype(response.messages(0))>;
   if (response.messages_size() == 0) return Message{};
   const Message& message = response.messages(0);
   if (message.has_metadata() && !message.metadata().error().empty()) {
     const auto& status = message.metadata().status();
-    throw classify(static_cast<net::GrpcCode>(status.code()), message.metadata().error())
+    throw classify(static_cast<net::GrpcCode>(status.code()),
+                   without(message.metadata().error(), hidden))
         .error(doing);
   }
   return message;
@@ -273,22 +282,29 @@ Applied Client::apply(const Secret& config, const ApplyOptions& options) {
         std::chrono::duration_cast<std::chrono::seconds>(options.try_timeout).count());
   std::string bytes = request.SerializeAsString();
   wipe(*request.mutable_data());
+  const std::string doing = "applying the configuration";
   std::string answer;
   try {
-    answer =
-        require("applying the configuration", "/machine.MachineService/ApplyConfiguration", bytes);
+    answer = within(fmt::format("talking to {}", access_.address), [&]() -> std::string {
+      auto reply = ask("/machine.MachineService/ApplyConfiguration", bytes);
+      if (auto* failure = std::get_if<Failure>(&reply)) {
+        failure->text = without(std::move(failure->text), options.hidden);
+        throw failure->error(doing);
+      }
+      return std::get<std::string>(std::move(reply));
+    });
   } catch (...) {
     wipe(bytes);
     throw;
   }
   wipe(bytes);
   const auto message =
-      only_message<machine::ApplyConfigurationResponse>(answer, "applying the configuration");
+      only_message<machine::ApplyConfigurationResponse>(answer, doing, options.hidden);
   Applied applied;
   applied.mode = from_wire(message.mode());
   for (const std::string& warning : message.warnings())
-    applied.warnings.push_back(redact_config(warning));
-  applied.details = redact_config(message.mode_details());
+    applied.warnings.push_back(redact_config(without(warning, options.hidden)));
+  applied.details = redact_config(without(message.mode_details(), options.hidden));
   return applied;
 }
 

@@ -13,6 +13,7 @@
 namespace rocca::talos {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -81,6 +82,28 @@ TEST(Client, RedactsWhatAnApplyShows) {
   const Applied applied = client.apply(Secret("x"), {.mode = ApplyMode::Auto, .dry_run = true});
   EXPECT_THAT(applied.details, HasSubstr("token: ***"));
   EXPECT_THAT(applied.details, Not(HasSubstr("hunter2")));
+}
+
+TEST(Client, NeverShowsASecretThatAPatchBroughtIn) {
+  bool refuse = false;
+  FakeNode node{[&](const std::string&, const net::Request&) {
+    proto::machine::ApplyConfigurationResponse response;
+    response.add_messages()->set_mode_details("Dry run summary:\n+    greeting: hunter2\n");
+    return refuse ? FakeNode::Reply{3, "cannot parse \"hunter2\"", {}}
+                  : FakeNode::Reply{0, "", {response.SerializeAsString()}};
+  }};
+  Client client{node, Access::maintenance("10.0.0.11")};
+  ApplyOptions options;
+  options.hidden = {Secret("hunter2")};
+  EXPECT_THAT(client.apply(Secret("x"), options).details,
+              AllOf(HasSubstr("greeting: ***"), Not(HasSubstr("hunter2"))));
+  refuse = true;
+  try {
+    client.apply(Secret("x"), options);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.render(), AllOf(HasSubstr("cannot parse"), Not(HasSubstr("hunter2"))));
+  }
 }
 
 TEST(Client, SeesARefusalInsideStatusZero) {

@@ -98,6 +98,23 @@ void set_network(ConfigInput& input, const spec::Spec& spec, const spec::Node& n
   for (const auto& server : spec.network.ntp) input.ntp.push_back(*server);
 }
 
+/// Secrets where a patch names them.
+void put_secrets(text::Value& value, std::string_view key,
+                 const std::map<std::string, Secret>& secrets, std::vector<Secret>& hidden) {
+  if (const auto reference = spec::secret_in_patch(value, key)) {
+    const auto found = secrets.find(secret_key(*reference));
+    if (found == secrets.end())
+      throw Error(Fault::NotFound,
+                  fmt::format("the secret {} that a patch names is not known", reference->path));
+    value = text::Value::string(std::string{found->second.reveal()});
+    hidden.push_back(found->second);
+  } else if (value.is_map()) {
+    for (text::Entry& entry : value.entries()) put_secrets(entry.value, entry.key, secrets, hidden);
+  } else if (value.is_list()) {
+    for (text::Value& item : value.items()) put_secrets(item, key, secrets, hidden);
+  }
+}
+
 void set_tailscale(ConfigInput& input, const spec::Spec& spec, const spec::Node& node,
                    const Surroundings& around) {
   if (!spec.tailscale) return;
@@ -220,6 +237,11 @@ std::string disk_serial(const spec::Disk& disk) {
   return disk.name;
 }
 
+std::string secret_key(const spec::SecretRef& reference) {
+  return (reference.from == spec::SecretRef::From::Infisical ? "infisical " : "secret ") +
+         reference.path;
+}
+
 std::string endpoint_of(const spec::Spec& spec, const std::string& first_address) {
   const auto url = [](const std::string& host) { return fmt::format("https://{}:6443", host); };
   if (const auto& endpoint = spec.kubernetes.endpoint) {
@@ -281,10 +303,16 @@ ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,
   set_disks(input, spec, node);
   set_tailscale(input, spec, node, around);
   set_kubernetes(input, spec);
-  for (const auto& patch : node.patches)
-    input.patches.push_back({patch->form == spec::Patch::Form::Json ? ConfigPatch::Form::Json
-                                                                    : ConfigPatch::Form::Merge,
-                             patch->source, patch->documents});
+  for (const auto& patch : node.patches) {
+    ConfigPatch& made = input.patches.emplace_back();
+    made.form =
+        patch->form == spec::Patch::Form::Json ? ConfigPatch::Form::Json : ConfigPatch::Form::Merge;
+    made.name = patch->source;
+    made.documents = patch->documents;
+    if (patch->secrets.empty()) continue;
+    for (text::Value& document : made.documents)
+      put_secrets(document, "", around.patch_secrets, input.hidden);
+  }
   return input;
 }
 

@@ -4,6 +4,7 @@
 #include "spec/spec.hpp"
 #include "talos/config_render.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct Surroundings {
   secrets::Bundle bundle;
   std::string schematic;  // id of the node's image
   std::optional<Secret> tailscale_key;
+  std::map<std::string, Secret> patch_secrets;  // by secret_key
   std::string install_disk;   // of an existing machine whose spec does not name it: a serial
   std::string link;           // of an existing machine: name, or hardware address in lower case
   std::string first_address;  // of the first control plane, where DHCP gave it
@@ -26,6 +28,9 @@ std::string image_platform(const spec::Spec& spec, const spec::Node& node);
 /// The image that installs and upgrades the node.
 std::string installer_of(const spec::Spec& spec, const spec::Node& node,
                          const std::string& schematic);
+/// Of a secret that patches name.
+std::string secret_key(const spec::SecretRef& reference);
+
 /// A virtual disk's serial number: the name it has in the spec. Disks are known by it, never by
 /// /dev/sdX.
 std::string disk_serial(const spec::Disk& disk);

@@ -458,22 +458,32 @@ bool sounds_secret(std::string_view name) {
                      [&](std::string_view word) { return upper.find(word) != std::string::npos; });
 }
 
-Value masked(const Value& value, std::string_view key) {
+/// Talos may put more around it (a URL, a line), so a long one is looked for inside.
+bool holds(std::string_view text, const std::vector<Secret>& hidden) {
+  return std::any_of(hidden.begin(), hidden.end(), [&](const Secret& secret) {
+    const std::string_view word = secret.reveal();
+    return !word.empty() &&
+           (text == word || (word.size() >= 8 && text.find(word) != std::string_view::npos));
+  });
+}
+
+Value masked(const Value& value, std::string_view key, const std::vector<Secret>& hidden) {
   if (value.is_map()) {
     Value out = Value::map();
     for (const text::Entry& entry : value.entries()) {
       const bool variable = (key == "env" || key == "variables") && sounds_secret(entry.key);
-      out.set(entry.key, variable ? Value::string("***") : masked(entry.value, entry.key));
+      out.set(entry.key, variable ? Value::string("***") : masked(entry.value, entry.key, hidden));
     }
     return out;
   }
   if (value.is_list()) {
     Value out = Value::list();
-    for (const Value& item : value.items()) out.append(masked(item, key));
+    for (const Value& item : value.items()) out.append(masked(item, key, hidden));
     return out;
   }
   if (!value.is_scalar() || value.text().empty() || value.is_null()) return value;
   const auto hide = [] { return Value::string("***"); };
+  if (holds(value.text(), hidden)) return hide();
   if (std::find(secret_keys.begin(), secret_keys.end(), key) != secret_keys.end()) return hide();
   if (key == "content") return hide();  // of files: nobody knows what they hold
   if (key == "contents" && value.text().find("kind: Secret") != std::string::npos) return hide();
@@ -507,10 +517,11 @@ std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const Co
                  Fault::Usage);
 }
 
-std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor) {
+std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor,
+                        const std::vector<Secret>& hidden) {
   std::vector<Value> values;
   for (const ConfigDocument& document : config)
-    values.push_back(masked(encode_document(document, minor), ""));
+    values.push_back(masked(encode_document(document, minor), "", hidden));
   return text::emit_yaml_stream(values, {.indent = 4});
 }
 
@@ -528,7 +539,7 @@ std::vector<ConfigDocument> rendered(const ConfigInput& input, unsigned minor) {
 MachineConfig render_config(const ConfigInput& input) {
   const auto minor = static_cast<unsigned>(input.talos.minor());
   const std::vector<ConfigDocument> config = rendered(input, minor);
-  return {Secret::take(encode_config(config, minor)), mask_config(config, minor)};
+  return {Secret::take(encode_config(config, minor)), mask_config(config, minor, input.hidden)};
 }
 
 Secret render_text(const ConfigInput& input) {

@@ -92,6 +92,7 @@ struct ConfigInput {
   std::optional<bool> schedule_on_control_planes;
 
   std::vector<ConfigPatch> patches;  // in order
+  std::vector<Secret> hidden;        // secrets in them, wherever they stand
 };
 
 /// A machine configuration: its text holds keys and tokens.
@@ -110,7 +111,9 @@ Secret render_text(const ConfigInput& input);
 std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const ConfigPatch& patch,
                                     unsigned minor);
 
-/// A configuration with `***` in place of everything that is or may be a secret.
-std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor);
+/// A configuration with `***` in place of everything that is or may be a secret, and of the texts
+/// in `hidden`.
+std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor,
+                        const std::vector<Secret>& hidden = {});
 
 }  // namespace rocca::talos

@@ -277,5 +277,37 @@ TEST(Render, CiliumReplacesKubeProxyUnlessItsValuesSayOtherwise) {
   EXPECT_EQ(text_at(other, {"machine", "features", "hostDNS", "forwardKubeDNSToHost"}), "false");
 }
 
+TEST(Render, PutsSecretsWherePatchesNameThem) {
+  const spec::Spec spec = load(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: { name: blue }
+spec:
+  talos:
+    version: v1.11.5
+    patches:
+      all:
+        - machine: { sysctls: { a.b: { secret: odd.place } } }
+        - - { op: add, path: /machine/env, value: { PLAIN: { infisical: /top/WORD } } }
+        - |
+          machine:
+            files: [{ path: /var/x, permissions: 0o600, op: create, content: { secret: odd.place } }]
+  kubernetes: { version: v1.34.1 }
+  network: { subnet: 10.0.0.0/24, gateway: 10.0.0.1 }
+  nodes:
+    cp-1: { role: controlplane, address: 10.0.0.11, existing: { disk: S3Z8NB0K123456 } }
+)");
+  Surroundings around = surroundings();
+  EXPECT_THROW(config_input(spec, spec.nodes.front(), around), Error);
+  around.patch_secrets.emplace("secret odd.place", Secret{"the-first-word"});
+  around.patch_secrets.emplace("infisical /top/WORD", Secret{"abc"});
+  const MachineConfig config = render_config(config_input(spec, spec.nodes.front(), around));
+  const Value main = parsed(config).front();
+  EXPECT_EQ(text_at(main, {"machine", "sysctls", "a.b"}), "the-first-word");
+  EXPECT_EQ(text_at(main, {"machine", "env", "PLAIN"}), "abc");
+  EXPECT_THAT(std::string(config.text.reveal()), HasSubstr("content: the-first-word"));
+  EXPECT_THAT(config.masked, AllOf(Not(HasSubstr("the-first-word")), Not(HasSubstr("abc")),
+                                   HasSubstr("a.b: '***'"), HasSubstr("PLAIN: '***'")));
+}
+
 }  // namespace
 }  // namespace rocca::talos

@@ -2,6 +2,7 @@
 
 #include "base/address.hpp"
 #include "base/clock.hpp"
+#include "base/secret.hpp"
 #include "base/units.hpp"
 #include "base/uuid.hpp"
 
@@ -50,6 +51,7 @@ struct ApplyOptions {
       ApplyMode::Auto;  // always sent: the zero value is REBOOT, which newer Talos refuses
   bool dry_run = false;
   Duration try_timeout = std::chrono::minutes{1};
+  std::vector<Secret> hidden{};  // texts that no answer may show, wherever they stand
 };
 
 struct Applied {
