@@ -154,8 +154,12 @@ std::vector<talos::Link> links_of(const pve::Schema& schema, const pve::ConfigSe
     link.name = simple_names ? fmt::format("eth{}", links.size())
                 : q35        ? fmt::format("enp6s{}", 18 + i)
                              : fmt::format("ens{}", 18 + i);
-    link.mac = to_lower(pve::parse_keys(schema, "net", text)["macaddr"]);
+    pve::Keys keys = pve::parse_keys(schema, "net", text);
+    link.mac = to_lower(keys["macaddr"]);
     link.wire = wire_of(schema, text);
+    // 1 is the bridge's own.
+    if (const auto mtu = parse_uint(keys["mtu"]); mtu && *mtu > 1)
+      link.mtu = static_cast<unsigned>(*mtu);
     links.push_back(std::move(link));
   }
   return links;

@@ -45,11 +45,14 @@ void Home::add_lans(const Options& options) {
   home.pool = AddressRange::parse("10.0.200.1-10.0.201.254");
   home.resolvers = {"10.0.0.1"};
   lans.add(std::move(home));
-  for (const char* subnet : {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8"})
+  for (const char* subnet :
+       {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "fd00::/8"})
     lans.add(add("vmbr0", subnet));
   for (const char* bridge : {"vmbr0", "vmbr1"})
     for (unsigned vlan = 10; vlan < 100; vlan += 10)
-      lans.add(add(fmt::format("{}.{}", bridge, vlan), fmt::format("10.{}.0.0/16", vlan).c_str()));
+      for (const std::string& subnet :
+           {fmt::format("10.{}.0.0/16", vlan), fmt::format("fd00:{}::/32", vlan)})
+        lans.add(add(fmt::format("{}.{}", bridge, vlan), subnet.c_str()));
 }
 
 void Home::add_hosts(const Options& options) {

@@ -248,7 +248,10 @@ std::string endpoint_of(const spec::Spec& spec, const std::string& first_address
     if (endpoint->vip) return url(host_text(*endpoint->vip->address));
     if (endpoint->host) return url(**endpoint->host);
   }
-  if (!first_address.empty()) return url(first_address);
+  if (!first_address.empty()) {
+    const auto address = IpAddress::parse(first_address);
+    return url(address ? host_text(*address) : first_address);
+  }
   const auto control_planes = spec.control_planes();
   if (!control_planes.empty() && control_planes.front()->address)
     return url(host_text(**control_planes.front()->address));

@@ -132,10 +132,16 @@ class NodeRig {
     disk.import_from = "local:import/" + file;
     disk.serial = talos::disk_serial(node.machine->system());
     vm.drives["scsi0"] = disk;
-    proxmox::Nic nic;
-    nic.bridge = "vmbr0";
-    if (spec.network.vlan) nic.vlan = static_cast<unsigned>(**spec.network.vlan);
-    vm.nics = {nic};
+    for (std::size_t i = 0; i < node.machine->nics.size(); ++i) {
+      const spec::Nic& wish = node.machine->nics[i];
+      proxmox::Nic nic;
+      nic.bridge = wish.bridge ? **wish.bridge : "vmbr0";
+      const auto& vlan = wish.vlan || i > 0 ? wish.vlan : spec.network.vlan;
+      const auto& mtu = wish.mtu || i > 0 ? wish.mtu : spec.network.mtu;
+      if (vlan) nic.vlan = static_cast<unsigned>(**vlan);
+      if (mtu) nic.mtu = static_cast<unsigned>(**mtu);
+      vm.nics.push_back(nic);
+    }
     vm.boot_order = {"scsi0"};
     vm.smbios = proxmox::Smbios{uuid(node), "", "", "", "", "", ""};
     if (platform == "nocloud") {
@@ -146,9 +152,11 @@ class NodeRig {
       proxmox::IpConfig ip;
       ip.address = "dhcp";
       if (*spec.network.addressing != spec::Addressing::Dhcp && node.address) {
-        ip.address =
+        ip = {};
+        const bool v4 = (*node.address)->is_v4();
+        (v4 ? ip.address : ip.address6) =
             fmt::format("{}/{}", to_string(**node.address), (*spec.network.subnet)->prefix());
-        ip.gateway = to_string(**spec.network.gateway);
+        (v4 ? ip.gateway : ip.gateway6) = to_string(**spec.network.gateway);
       }
       vm.ip_configs = {ip};
       for (const auto& server : spec.network.nameservers)
@@ -173,7 +181,8 @@ class NodeRig {
     if (const auto interfaces = pve.find_agent_interfaces("pve1", vmid(node)))
       for (const proxmox::AgentInterface& each : *interfaces)
         for (const auto& found : each.addresses)
-          if (each.name != "lo" && found.is_v4()) return to_string(found);
+          if (each.name != "lo" && (node.address ? found == **node.address : found.is_v4()))
+            return to_string(found);
     return "";
   }
 
@@ -207,8 +216,21 @@ class NodeRig {
     }
   }
 
-  Secret config(const spec::Node& node, const std::string& first_address = "") {
+  /// The hardware address of the link that has this address, as the machine itself says it.
+  std::string link_at(const std::string& at) {
+    talos::Client client = maintenance(at);
+    for (const talos::Address& address : client.addresses())
+      for (const talos::Link& link : client.links())
+        if (to_string(address.address.address()) == at && link.name == address.link)
+          return to_lower_string(link.mac);
+    return "";
+  }
+
+  /// `at`: where a machine that was there before is, which must tell some of it itself.
+  Secret config(const spec::Node& node, const std::string& first_address = "",
+                const std::string& at = "") {
     talos::Surroundings around;
+    if (talos::needs_link(spec, node) && !at.empty()) around.link = link_at(at);
     around.bundle = bundle();
     around.schematic = schematic(node);
     around.first_address = first_address;

@@ -488,7 +488,8 @@ void TalosNode::answer_time(Call& call) const {
              static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::seconds>(
                                             world_.outside().time_since_epoch())
                                             .count()));
-  put_bytes(entry, 2, "time.cloudflare.com");
+  put_bytes(entry, 2,
+            network_.time_servers.empty() ? "time.cloudflare.com" : network_.time_servers.front());
   put_bytes(entry, 3, now);
   put_bytes(entry, 4, now);
   put_bytes(response, 1, entry);

@@ -58,6 +58,18 @@ std::set<std::string> recorded(const Value& result) {
       for (const Value& server : list->items()) servers += " " + server.text();
     return servers;
   });
+  each("links", [&](const Value& item) {
+    const std::string mtu = text_at(item, "mtu");
+    return links.contains(text_at(item, "name")) && !mtu.empty() && mtu != "0" && mtu != "1500"
+               ? fmt::format("mtu {} {}", text_at(item, "name"), mtu)
+               : "";
+  });
+  each("timeServers", [&](const Value& item) {
+    std::string servers = "time";
+    if (const Value* list = item.find("timeServers"))
+      for (const Value& server : list->items()) servers += " " + server.text();
+    return servers;
+  });
   return out;
 }
 
@@ -73,6 +85,10 @@ std::set<std::string> of_node(const TalosNode& node) {
     out.insert(fmt::format("hostname {} {}", network.hostname, network.domain));
   if (network.resolvers != std::vector<std::string>{"none"})
     out.insert("resolvers " + join(network.resolvers, " "));
+  for (const auto& [link, mtu] : network.mtus)
+    if (mtu != 1500) out.insert(fmt::format("mtu {} {}", link, mtu));
+  if (network.time_servers != std::vector<std::string>{"time.cloudflare.com"})
+    out.insert("time " + join(network.time_servers, " "));
   return out;
 }
 

@@ -287,9 +287,9 @@ void TalosNode::apply_network() {
     store_.remove("network", "AddressStatuses.net.talos.dev",
                   fmt::format("{}/{}", old.link, to_string(old.cidr)));
   for (const Route& old : network_.routes)
-    store_.remove(
-        "network", "RouteStatuses.net.talos.dev",
-        fmt::format("{}/inet4/{}/{}/{}", old.link, old.gateway, old.destination, old.metric));
+    store_.remove("network", "RouteStatuses.net.talos.dev",
+                  fmt::format("{}/{}/{}/{}/{}", old.link, old.family(), old.gateway,
+                              old.destination, old.metric));
   stale_ = true;
   network_ = std::move(next);
   hostname_ = network_.hostname;

@@ -24,6 +24,7 @@ struct Link {
   };
   std::optional<Lease> dhcp;  // what a DHCP server on its wire would give it
   std::string wire{};         // the bridge and VLAN it is plugged into; "" for none
+  unsigned mtu = 1500;        // what its hardware says
 };
 
 struct NoCloudDrive {
@@ -57,6 +58,7 @@ struct Route {
   std::string gateway;
   std::string link;
   unsigned metric = 1024;
+  const char* family() const { return gateway.find(':') == std::string::npos ? "inet4" : "inet6"; }
 };
 /// An address that control planes pass around among themselves.
 struct SharedAddress {
@@ -68,6 +70,8 @@ struct NetworkState {
   std::vector<SharedAddress> shared;
   std::vector<Route> routes;
   std::vector<std::string> resolvers;
+  std::vector<std::string> time_servers;
+  std::map<std::string, unsigned> mtus;  // by link
   std::string hostname, domain;
   std::vector<std::string> problems;  // what was dropped, and why
 };

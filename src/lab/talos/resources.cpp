@@ -133,10 +133,13 @@ void TalosNode::publish_network() {
     const bool container = in_container();
     const auto index = static_cast<unsigned>(&link - machine_.links.data()) + 2;
     status.set_index(index);
+    status.set_type(spec::enums::LINK_ETHER);
     status.set_hardware_addr(bytes);
     if (!container) status.set_permanent_addr(bytes);
     status.set_broadcast_addr(std::string(6, '\xff'));
-    status.set_mtu(1500);
+    const auto known = network_.mtus.find(link.name);
+    const unsigned mtu = known == network_.mtus.end() ? link.mtu : known->second;
+    status.set_mtu(mtu);
     status.set_link_state(true);
     status.set_driver(container ? "veth" : "virtio_net");
     status.set_kind(container ? "veth" : "");
@@ -145,15 +148,16 @@ void TalosNode::publish_network() {
         status.SerializeAsString(),
         fmt::format("index: {}\ntype: ether\nlinkIndex: {}\nflags: "
                     "UP,BROADCAST,RUNNING,MULTICAST,LOWER_UP\nhardwareAddr: {}\npermanentAddr: "
-                    "{}\nbroadcastAddr: ff:ff:ff:ff:ff:ff\nmtu: 1500\nqueueDisc: "
+                    "{}\nbroadcastAddr: ff:ff:ff:ff:ff:ff\nmtu: {}\nqueueDisc: "
                     "{}\noperationalState: up\nkind: {}\nslaveKind: \"\"\ndriver: "
                     "{}\ndriverVersion: {}\nlinkState: true\nspeedMbit: {}\nport: {}\nduplex: "
                     "{}\n",
                     index, container ? index + 1 : 0, to_lower_string(mac),
-                    container ? "\"\"" : to_lower_string(mac), container ? "noqueue" : "pfifo_fast",
-                    container ? "veth" : "\"\"", container ? "veth" : "virtio_net",
-                    container ? "\"1.0\"" : "1.0.0", container ? 10000 : 4294967295u,
-                    container ? "TwistedPair" : "Other", container ? "Full" : "Unknown"));
+                    container ? "\"\"" : to_lower_string(mac), mtu,
+                    container ? "noqueue" : "pfifo_fast", container ? "veth" : "\"\"",
+                    container ? "veth" : "virtio_net", container ? "\"1.0\"" : "1.0.0",
+                    container ? 10000 : 4294967295u, container ? "TwistedPair" : "Other",
+                    container ? "Full" : "Unknown"));
   }
   if (!network_ready_) return;
   std::vector<std::string> all;
@@ -239,10 +243,10 @@ void TalosNode::publish_network() {
              resolvers.SerializeAsString(),
              yaml_list("dnsServers", network_.resolvers) + "searchDomains: []\n");
   std::string servers;
-  put_bytes(servers, 1, "time.cloudflare.com");
+  for (const std::string& server : network_.time_servers) put_bytes(servers, 1, server);
   store_.set(space, "TimeServerStatuses.net.talos.dev", "timeservers",
              "network.TimeServerSpecController", servers,
-             "timeServers:\n    - time.cloudflare.com\n");
+             yaml_list("timeServers", network_.time_servers));
   for (const Route& route : network_.routes) {
     spec::network::RouteStatusSpec status;
     if (const auto to = Cidr::parse(route.destination)) fill(*to, *status.mutable_destination());
@@ -250,14 +254,15 @@ void TalosNode::publish_network() {
       status.mutable_gateway()->set_ip(raw(*via));
     status.set_out_link_name(route.link);
     status.set_priority(route.metric);
-    store_.set(space, "RouteStatuses.net.talos.dev",
-               fmt::format("{}/inet4/{}/{}/{}", route.link, route.gateway, route.destination,
-                           route.metric),
-               "network.RouteStatusController", status.SerializeAsString(),
-               fmt::format("family: inet4\ndst: \"{}\"\nsrc: \"\"\ngateway: {}\noutLinkName: "
-                           "{}\ntable: main\npriority: {}\nscope: global\ntype: unicast\nflags: "
-                           "\"\"\nprotocol: static\n",
-                           route.destination, route.gateway, route.link, route.metric));
+    store_.set(
+        space, "RouteStatuses.net.talos.dev",
+        fmt::format("{}/{}/{}/{}/{}", route.link, route.family(), route.gateway, route.destination,
+                    route.metric),
+        "network.RouteStatusController", status.SerializeAsString(),
+        fmt::format("family: {}\ndst: \"{}\"\nsrc: \"\"\ngateway: {}\noutLinkName: "
+                    "{}\ntable: main\npriority: {}\nscope: global\ntype: unicast\nflags: "
+                    "\"\"\nprotocol: static\n",
+                    route.family(), route.destination, route.gateway, route.link, route.metric));
   }
   spec::network::StatusSpec status;
   status.set_address_ready(true);
