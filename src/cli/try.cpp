@@ -133,8 +133,17 @@ class Story {
     hand_over();
     say("Is it right? Nothing is asked but the files");
     show({"validate", "blue"});
-    say("What has to be done, and doing it: three control planes, two workers, one shared address; "
-        "then Flux takes over");
+    say("One node first, to see what happens to it: its machine configuration, secrets masked");
+    show({"render", "blue", "--node", "cp-1", "--out", "configs"});
+    outer_.out << "$ head -12 configs/cp-1.yaml\n";
+    const auto lines = split(files_.get(inner_.folder + "/configs/cp-1.yaml"), '\n');
+    for (std::size_t i = 0; i < 12 && i < lines.size(); ++i) outer_.out << lines[i] << "\n";
+    say("Its VM boots Talos into maintenance mode: without a configuration, open to anybody. It "
+        "gets the configuration, its API closes, and it comes back secure: with a certificate of "
+        "its own, and for our certificate only. Each wait says for what");
+    show({"up", "blue", "--target", "machine/cp-1", "--yes"});
+    say("What else has to be done, and doing it: three control planes, two workers, one shared "
+        "address; then Flux takes over");
     const auto begun = inner_.clock.tick();
     show({"up", "blue", "--yes"});
     const std::chrono::duration<double> took = inner_.clock.tick() - begun;

@@ -8,8 +8,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::AllOf;
+using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 template <class Body>
 std::string error_of(Body&& body) {
@@ -46,6 +48,26 @@ TEST(EngineWords, AHostThatProxmoxHasNotIsNamed) {
   ASSERT_TRUE(rig.up().ok());
   rig.write_spec(static_spec(pools(1, 0), "[pv1, pve1]"));
   EXPECT_THAT(error_of([&] { rig.plan(); }), HasSubstr("proxmox.hosts names the host 'pv1'"));
+}
+
+TEST(EngineWords, OneNodeIsFollowedFromMaintenanceModeUntilItIsSecure) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  resources::RunOptions options;
+  options.targets = {"machine/cp-1"};
+  std::vector<std::string> waits;
+  const auto run = rig.run(options);
+  ASSERT_TRUE(run->up([&](const engine::Event& event) {
+                   if (event.kind == engine::Event::Kind::Waiting &&
+                       event.address == "machine/cp-1")
+                     waits.push_back(event.text);
+                 })
+                  .ok());
+  EXPECT_THAT(waits, Contains(HasSubstr("the node to come back secure, with a certificate of its "
+                                        "own")));
+  // Nobody else was touched, and this one lets in only who has the cluster's certificate.
+  EXPECT_THAT(rig.home.estate.truths(), SizeIs(1));
+  EXPECT_TRUE(rig.home.estate.truths().front().configured);
 }
 
 TEST(EngineStatus, NamesWhoHasTheSharedAddress) {

@@ -257,7 +257,7 @@ Routine<void> TalosNode::etcd_forfeit(std::shared_ptr<Call> call) {
 Routine<void> TalosNode::etcd_leave(std::shared_ptr<Call> call) {
   require_control_plane("etcd leave cluster");
   if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
-  disk_.etcd->set_started(disk_.etcd_member, false);
+  // It takes itself off the list while it still runs: with two members nobody could do it later.
   disk_.etcd->remove(disk_.etcd_member);
   disk_.etcd.reset();
   set_service("etcd", "Stopping",
