@@ -14,8 +14,6 @@ namespace rocca::lab::talos {
 
 namespace {
 
-constexpr unsigned api_port = 50000;
-
 std::string pem_of(const std::string& base64) {
   return from_base64(base64).value_or("");
 }
@@ -31,45 +29,6 @@ const char* to_string(Stage stage) {
                                    "maintenance",   "running",   "rebooting",
                                    "shutting down", "resetting", "upgrading"};
   return names[static_cast<std::size_t>(stage)];
-}
-
-TalosNode* Fleet::find(std::string_view address) const {
-  for (TalosNode* node : nodes_) {
-    if (!node->powered_) continue;
-    if (node->address_ == address) return node;
-    for (const Address& each : node->network_.addresses)
-      if (to_string(each.cidr.address()) == address) return node;
-  }
-  return nullptr;
-}
-
-bool Fleet::connects(const TalosNode& from, const TalosNode& to) const {
-  if (lans == nullptr || &from == &to || (from.routed() && to.routed())) return true;
-  const auto wire = [](const TalosNode& node, const std::string& link) {
-    for (const Link& each : node.machine_.links)
-      if (each.name == link) return each.wire;
-    return std::string();
-  };
-  for (const Address& mine : from.network_.addresses)
-    for (const Address& theirs : to.network_.addresses) {
-      const std::string shared = wire(from, mine.link);
-      if (!shared.empty() && shared == wire(to, theirs.link) &&
-          mine.cidr.contains(theirs.cidr.address()))
-        return true;
-    }
-  return false;
-}
-
-std::shared_ptr<const Signer> Fleet::signer(const SigningAuthority& authority) {
-  const auto [found, fresh] = signers_.try_emplace(authority.certificate_pem + authority.key_pem);
-  if (fresh) found->second = Signer::read(authority);
-  return found->second;
-}
-
-const std::vector<std::string>& Fleet::roles(const std::string& certificate_der) {
-  const auto [found, fresh] = roles_.try_emplace(certificate_der);
-  if (fresh) found->second = organizations(certificate_der);
-  return found->second;
 }
 
 TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
@@ -144,16 +103,6 @@ void TalosNode::press_power_button() {
   if (powered_) start_down(Stage::ShuttingDown, "shutdown", false, {}, "");
 }
 
-void TalosNode::renew_leases() {
-  if (!powered_ || !network_ready_) return;
-  const std::vector<Address> before = network_.addresses;
-  apply_network();
-  if (disk_.etcd && etcd_runs()) disk_.etcd->move(disk_.etcd_member, address_);
-  if (listening_ && config_) open_apid();
-  changed_.wake_all();
-  publish();
-}
-
 /// Ends this boot: nothing of it runs or answers afterwards.
 void TalosNode::stop_all() {
   for (const Stop& process : processes_) process->raise("the machine stopped");
@@ -192,109 +141,6 @@ void TalosNode::set_node_object(bool ready, bool unschedulable) {
   unschedulable_ = unschedulable;
   changed_.wake_all();
   publish();
-}
-
-void TalosNode::close_port() {
-  for (const Network::Id port : ports_) world_.network().close(port);
-  ports_.clear();
-  listening_ = false;
-}
-
-void TalosNode::open_port(std::function<net::ServerTls()> mint, bool maintenance) {
-  // One certificate for all addresses.
-  mint_ = [mint = std::move(mint), made = std::make_shared<std::optional<net::ServerTls>>()] {
-    if (!*made) *made = mint();
-    return **made;
-  };
-  maintenance_api_ = maintenance;
-  if (listening_ && !ports_.empty()) {
-    for (const Network::Id port : ports_) world_.network().replace_tls(port, mint_);
-    return;
-  }
-  listening_ = true;
-  listen();
-}
-
-/// At every address by which the network knows this machine.
-void TalosNode::listen() {
-  for (const Network::Id port : ports_) world_.network().close(port);
-  ports_.clear();
-  for (const std::string& address : claimed_)
-    ports_.push_back(world_.network().open(
-        address, api_port,
-        {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), std::nullopt,
-         [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
-           incoming(std::move(request), std::move(responder));
-         },
-         mint_},
-        host_));
-}
-
-void TalosNode::release_addresses() {
-  close_port();
-  for (const std::string& address : claimed_) world_.network().release(address, host_);
-  claimed_.clear();
-  listen_apiserver();
-}
-
-/// Tells the network where this machine is heard, and listens there if it listens at all.
-void TalosNode::claim_addresses() {
-  std::vector<std::string> next;
-  for (const Address& each : network_.addresses) {
-    const auto link = std::find_if(machine_.links.begin(), machine_.links.end(),
-                                   [&](const Link& one) { return one.name == each.link; });
-    std::vector<std::string> gateways;
-    for (const Route& route : network_.routes)
-      if (route.destination.empty() && route.link == each.link) gateways.push_back(route.gateway);
-    if (fleet_.lans == nullptr || (link != machine_.links.end() && !machine_.no_way_back &&
-                                   fleet_.lans->routed(link->wire, each.cidr, gateways)))
-      next.push_back(to_string(each.cidr.address()));
-    if (next.empty() || next.back() != to_string(each.cidr.address())) continue;
-    for (const SharedAddress& shared : owned_)
-      if (shared.link == each.link) next.push_back(shared.address);
-  }
-  for (const std::string& old : claimed_)
-    if (std::find(next.begin(), next.end(), old) == next.end())
-      world_.network().release(old, host_);
-  for (const std::string& address : next) world_.network().claim(address, host_);
-  const bool moved = claimed_ != next;
-  claimed_ = std::move(next);
-  if (!moved) return;
-  if (listening_) listen();
-  listen_apiserver();
-}
-
-void TalosNode::apply_network() {
-  PlatformNetwork platform_network;
-  if (platform() == "nocloud" && machine_.cloud_init.there)
-    platform_network = nocloud_network(machine_.cloud_init, machine_.links);
-  else if (const auto meta = disk_.meta.find(10); platform() == "metal" && meta != disk_.meta.end())
-    platform_network = meta_network(meta->second);
-  if (fleet_.lans != nullptr)
-    for (Link& link : machine_.links) {
-      link.dhcp.reset();
-      if (const auto lease = fleet_.lans->lease(link.wire, link.mac))
-        link.dhcp = {to_string(lease->address), lease->gateway, lease->resolvers, ""};
-    }
-  const MachineConfig* config = config_ ? &*config_ : partial_ ? &*partial_ : nullptr;
-  NetworkState next = merge_network(machine_.links, platform_network, config);
-  if (next.hostname.empty()) next.hostname = machine_.hostname;
-  if (next.hostname.empty())
-    next.hostname = fmt::format("talos-{}", to_lower(disk_.node_id.substr(0, 6)));
-  if (next.resolvers.empty()) next.resolvers = machine_.resolvers;
-  // What is gone is gone from the resources too.
-  for (const Address& old : network_.addresses)
-    store_.remove("network", "AddressStatuses.net.talos.dev",
-                  fmt::format("{}/{}", old.link, to_string(old.cidr)));
-  for (const Route& old : network_.routes)
-    store_.remove("network", "RouteStatuses.net.talos.dev",
-                  fmt::format("{}/{}/{}/{}/{}", old.link, old.family(), old.gateway,
-                              old.destination, old.metric));
-  stale_ = true;
-  network_ = std::move(next);
-  hostname_ = network_.hostname;
-  address_ = network_.addresses.empty() ? "" : to_string(network_.addresses.front().cidr.address());
-  claim_addresses();
 }
 
 Routine<void> TalosNode::run(Stop stop) {
@@ -494,152 +340,6 @@ Routine<void> TalosNode::renew_certificates(Stop stop) {
     co_await world_.sleep(std::chrono::hours{12}, stop.get());
     if (listening_ && config_) open_apid();
   }
-}
-
-Routine<void> TalosNode::boot_services(Stop stop) {
-  const bool control_plane = config_->is_control_plane();
-  if (!in_container())
-    for (const char* id : {"auditd", "syslogd", "udevd", "dashboard"})
-      world_.spawn(contained(start_service(id, "", "Service started as goroutine",
-                                           std::chrono::milliseconds{100}, new_stop())));
-  if (control_plane)
-    world_.spawn(contained(
-        start_service("trustd", "service \"containerd\" to be \"up\", time sync, network",
-                      fmt::format("Started task trustd (PID {}) for container trustd", ++pid_),
-                      timing_.service, new_stop())));
-  set_service("apid", "Starting", "Starting service");
-  set_service("apid", "Waiting",
-              release_.minor() >= 13
-                  ? "Waiting for service \"containerd\" to be \"up\", api certificates, config to "
-                    "be ready"
-                  : "Waiting for service \"containerd\" to be \"up\", api certificates");
-  if (control_plane) world_.spawn(contained(run_etcd(new_stop())));
-  world_.spawn(contained(run_kubelet(new_stop())));
-  world_.spawn(contained(start_service(
-      "cri",
-      "volume \"/var/lib\" to be mounted, volume \"/var/lib/cni\" to be mounted, volume "
-      "\"/var/lib/containerd\" to be mounted, volume \"/var/run\" to be mounted, volume "
-      "\"/var/run/lock\" to be mounted, network",
-      fmt::format("Process Process([\"/bin/containerd\" \"--address\" "
-                  "\"/run/containerd/containerd.sock\" \"--config\" "
-                  "\"/etc/cri/containerd.toml\"]) started with PID {}",
-                  ++pid_),
-      timing_.service, new_stop())));
-  if (control_plane) {
-    world_.spawn(contained(run_shared_addresses(new_stop())));
-    world_.spawn(contained(run_apiserver(new_stop())));
-  }
-  start_extensions(false);
-  co_await world_.sleep(timing_.service, stop.get());
-  while (!open_apid()) co_await world_.sleep(std::chrono::seconds{2}, stop.get());
-  set_service("apid", "Preparing", "Running pre state");
-  set_service("apid", "Preparing", "Creating service runner");
-  set_service("apid", "Running",
-              fmt::format("Started task apid (PID {}) for container apid", ++pid_));
-  set_health("apid", true);
-  world_.spawn(contained(renew_certificates(new_stop())));
-  publish();
-  // Members of the cluster appear and leave without a call to this node; who watches is told.
-  while (true) {
-    update_stage();
-    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{store_.watched() ? 2 : 60},
-                         stop.get());
-  }
-}
-
-/// Those that need no network come up before a config is there.
-void TalosNode::start_extensions(bool maintenance) {
-  for (const Extension& extension : machine_.extensions)
-    if (extension.service && extension.needs_device == maintenance)
-      world_.spawn(contained(run_extension(extension, new_stop())));
-}
-
-Routine<void> TalosNode::run_extension(Extension extension, Stop stop) {
-  const std::string id =
-      "ext-" + (extension.service_name.empty() ? extension.name : extension.service_name);
-  set_service(id, "Starting", "Starting service");
-  set_service(id, "Waiting", "Waiting for service \"containerd\" to be \"up\"");
-  if (extension.needs_device && !machine_.agent_device) {
-    set_service(id, "Waiting",
-                "Waiting for file \"/dev/virtio-ports/org.qemu.guest_agent.0\" to exist");
-    Signal never;
-    co_await world_.wait(never, {}, stop.get());
-  }
-  while (extension.needs_config &&
-         config_->find("ExtensionServiceConfig", extension.name) == nullptr)
-    co_await world_.wait(changed_, {}, stop.get());
-  co_await world_.sleep(timing_.service, stop.get());
-  set_service(id, "Preparing", "Running pre state");
-  set_service(id, "Preparing", "Creating service runner");
-  set_service(id, "Running",
-              fmt::format("Started task {} (PID {}) for container {}", id, ++pid_, id));
-}
-
-Routine<void> TalosNode::run_kubelet(Stop stop) {
-  const std::string volumes =
-      "volume \"/var/lib\" to be mounted, volume \"/var/lib/kubelet\" to be mounted, volume "
-      "\"/var/log\" to be mounted, volume \"/var/log/audit\" to be mounted, volume "
-      "\"/var/log/containers\" to be mounted, volume \"/var/log/pods\" to be mounted, volume "
-      "\"/var/lib/kubelet/seccomp\" to be mounted, volume \"/var/lib/kubelet/seccomp/profiles\" to "
-      "be mounted, volume \"/var/log/audit/kube\" to be mounted, volume \"/var/mnt\" to be "
-      "mounted, service \"cri\" ";
-  set_service("kubelet", "Starting", "Starting service");
-  set_service("kubelet", "Waiting", "Waiting for " + volumes + "to be \"up\", time sync, network");
-  set_service("kubelet", "Waiting", "Waiting for " + volumes + "to be registered");
-  set_service("kubelet", "Waiting", "Waiting for service \"cri\" to be \"up\"");
-  while (!service_running("cri")) co_await world_.wait(changed_, {}, stop.get());
-  set_service("kubelet", "Preparing", "Running pre state");
-  // Without an image to pull it stays here, as a node without its registry does.
-  while (!machine_.kubernetes) co_await world_.wait(changed_, {}, stop.get());
-  co_await world_.sleep(timing_.kubelet, stop.get());
-  set_service("kubelet", "Preparing", "Creating service runner");
-  set_service("kubelet", "Running",
-              fmt::format("Started task kubelet (PID {}) for container kubelet", ++pid_));
-  co_await world_.sleep(std::chrono::seconds{2}, stop.get());
-  set_health("kubelet", true);
-  // The node object appears once an API server of the cluster answers.
-  while (true) {
-    const std::shared_ptr<EtcdCluster> cluster = find_cluster();
-    const bool api = machine_.api_server && cluster && cluster->has_quorum();
-    if (api && !node_registered_) {
-      co_await world_.sleep(timing_.static_pods, stop.get());
-      node_registered_ = true;
-      // What the API server writes for it; a snapshot then has something in it.
-      cluster->put("/registry/minions/" + hostname_, fmt::format("k8s node {}", hostname_));
-      pods_up_ = true;
-      publish();
-      bool told = fleet_.kubelet_changed && fleet_.kubelet_changed(*this);
-      co_await world_.sleep(timing_.node_ready, stop.get());
-      told = told || (fleet_.kubelet_changed && fleet_.kubelet_changed(*this));
-      const text::Value* cni = config_->main()->find({"cluster", "network", "cni", "name"});
-      if (!told) node_ready_ = cni == nullptr || cni->text() != "none";
-      publish();
-    }
-    std::optional<Instant> look_again;
-    if (!node_registered_) look_again = world_.now() + std::chrono::seconds{5};
-    co_await world_.wait(changed_, look_again, stop.get());
-  }
-}
-
-bool TalosNode::service_running(const std::string& id) const {
-  const auto found = services_.find(id);
-  return found != services_.end() && found->second.state == "Running";
-}
-
-/// Boot is over when every service runs; a service whose health is not known yet counts.
-void TalosNode::update_stage() {
-  if (stage_ == Stage::Booting && config_ && !going_down_) {
-    const bool all = service_running("apid") && service_running("kubelet") &&
-                     service_running("machined") &&
-                     std::all_of(services_.begin(), services_.end(), [](const auto& each) {
-                       return each.second.state == "Running" || each.second.state == "Finished";
-                     });
-    if (all) {
-      stage_ = Stage::Running;
-      sequence_event("boot", 2);
-    }
-  }
-  publish();
 }
 
 void TalosNode::start_down(Stage stage, std::string sequence, bool again,
