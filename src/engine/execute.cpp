@@ -71,7 +71,12 @@ class Execution {
   std::map<std::string, Duration> costs() const {
     std::map<std::string, Duration> costs;
     for (const std::string& address : graph_.nodes()) costs[address] = Duration::zero();
-    for (const Planned& step : plan_.steps) costs[step.address] = step.estimate.value_or(1s);
+    for (const Planned& step : plan_.steps) {
+      const auto wanted = desired_.wanted.find(step.address);
+      const Duration least =
+          wanted == desired_.wanted.end() ? Duration{1s} : wanted->second->takes();
+      costs[step.address] = std::max(step.estimate.value_or(least), least);
+    }
     return costs;
   }
 

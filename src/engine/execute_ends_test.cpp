@@ -237,6 +237,25 @@ TEST(Execute, KeepsTheBusiestLaneBusy) {
   }
 }
 
+TEST(Execute, WhatIsForeseenToTakeLongGoesFirst) {
+  Rig rig;
+  std::vector<Wish> wishes;
+  for (const char* name : {"a", "b", "c"}) {
+    Wish vm = wish(fmt::format("vm/{}", name));
+    vm.act_lanes = {{"import", 1, Lane::Hold::Act}};
+    Wish member = wish(fmt::format("member/{}", name), {vm.address});
+    if (*name == 'c') member.foreseen = 20s;
+    wishes.push_back(vm);
+    wishes.push_back(member);
+  }
+  rig.desired.wanted = resources(wishes);
+  EXPECT_TRUE(rig.up().ok());
+  std::vector<std::string> order;
+  for (const std::string& line : rig.site.log)
+    if (line.starts_with("create vm/")) order.push_back(line);
+  EXPECT_THAT(order, testing::ElementsAre("create vm/c", "create vm/a", "create vm/b"));
+}
+
 TEST(Execute, WorksOnThreadsAsWell) {
   const SystemClock clock;
   toy::Site site{clock};

@@ -121,6 +121,10 @@ class Resource {
   /// How long an act and its waits may take in all before it fails with what it last waited for.
   virtual Duration patience(const Change& change) const = 0;
 
+  /// At least how long making it takes, as far as that can be said beforehand: who has the longest
+  /// way before it goes first.
+  virtual Duration takes() const { return std::chrono::seconds{1}; }
+
   /// True: that this act begins is durable before it begins, so that a killed run finds it out by
   /// `probe_unknown`. For acts that must not be repeated (bootstrap, apply in maintenance mode).
   virtual bool announces(const Change&) const { return false; }

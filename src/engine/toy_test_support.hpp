@@ -202,6 +202,7 @@ struct Wish {
   std::vector<Lane> read_lanes;
   std::vector<Lane> act_lanes;
   Duration takes = 10s;
+  Duration foreseen = 1s;
   Duration ask_again = 2s;
   Duration patience = 10min;
   std::map<std::string, Effect> effects;  // by field; Live otherwise
@@ -339,6 +340,7 @@ class Toy final : public Resource {
     return change == nullptr ? wish_.read_lanes : wish_.act_lanes;
   }
   Duration patience(const Change&) const override { return wish_.patience; }
+  Duration takes() const override { return wish_.foreseen; }
   bool announces(const Change&) const override { return wish_.announces; }
   std::vector<state::Record> remembers(const Live&) const override {
     if (!wish_.bootstraps) return {};
