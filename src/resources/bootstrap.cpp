@@ -1,5 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/discover.hpp"
+#include "resources/etcd_loss.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
@@ -81,7 +83,10 @@ class BootstrapKind final : public Thing {
                             silent.size() == 1 ? "does" : "do");
     if (!trouble.empty())
       return Live{wish_.cluster, {{troubled, trouble}}, {{"was", wish_.was ? "yes" : ""}}};
-    if (wish_.was && reached) return Live{wish_.cluster, {{lost, "yes"}}, {}};
+    if (wish_.was && reached)
+      return Live{wish_.cluster,
+                  {{lost, "yes"}},
+                  {{"first", address_of(world, wish_.control_planes.front())}}};
     return std::nullopt;
   }
 
@@ -94,8 +99,8 @@ class BootstrapKind final : public Thing {
       return refuse(
           "etcd was bootstrapped before, and no control plane has its data any more: a new, empty "
           "cluster would take its place",
-          fmt::format("`rocca restore {}` brings a backup back; every disk is left as it is",
-                      wish_.cluster));
+          "every disk is left as it is; " + how_to_restore(fact(live->facts, "first")) +
+              "; without one, `rocca down` and `rocca up` begin an empty cluster");
     const std::string& words = live->fields.at(troubled);
     if (words == "has members") return {};
     return waiting(words);
@@ -132,15 +137,17 @@ class BootstrapKind final : public Thing {
     const Etcd etcd = etcd_on(sight, words);
     if (etcd == Etcd::Runs) return until_members(world, where, sight);
     const talos::Progress may = talos::until_bootstrappable(sight);
-    if (!may.done) return NotYet{may.waiting_for, 1s};
+    if (!may.done) return not_yet(world, may.waiting_for);
     if (etcd == Etcd::Waits && !wish_.was) {
       // Whoever else may have data is asked before a new cluster is made beside it.
       if (const auto live = read(world); live && live->fields.at(troubled) != "has members")
-        return NotYet{live->fields.at(troubled), 2s};
-      if (!world.talos(where).time_in_sync()) return NotYet{"the node's clock to be in sync", 2s};
+        return not_yet(world, live->fields.at(troubled));
+      if (!world.talos(where).time_in_sync())
+        return not_yet(world, "the node's clock to be in sync");
+      world.survey.wait_over(address());
       return Ready{};
     }
-    return NotYet{"etcd, which is " + words, 2s};
+    return not_yet(world, "etcd, which is " + words);
   }
 
   Progress probe_unknown(World& world) const override { return watch(world, /*surely=*/false); }
@@ -191,10 +198,17 @@ class BootstrapKind final : public Thing {
     }
   }
 
-  static Progress until_members(World& world, const std::string& where, const talos::Sight& sight) {
+  NotYet not_yet(World& world, std::string what) const {
+    return {std::move(what), world.survey.look_again(address(), "bootstrap")};
+  }
+
+  Progress until_members(World& world, const std::string& where, const talos::Sight& sight) const {
     const talos::Progress healthy = talos::until_etcd(sight);
-    if (!healthy.done) return NotYet{healthy.waiting_for, 1s};
-    if (!has_members(world, where)) return NotYet{"etcd to have a leader", 2s};
+    if (!healthy.done) {
+      until_told(world, where, Told::Etcd);
+      return NotYet{healthy.waiting_for, 50ms};
+    }
+    if (!has_members(world, where)) return not_yet(world, "etcd to have a leader");
     return Ready{};
   }
 
@@ -207,11 +221,12 @@ class BootstrapKind final : public Thing {
     std::string words;
     const Etcd etcd = etcd_on(sight, words);
     if (etcd == Etcd::Runs) return until_members(world, where, sight);
-    if (etcd == Etcd::Unknown) return NotYet{talos::until_secure(sight).waiting_for, 2s};
+    if (etcd == Etcd::Unknown) return not_yet(world, talos::until_secure(sight).waiting_for);
     const Duration waited = world.survey.waiting_since(address());
     if (waited > image_pull) return Ready{};
     if (!surely && waited > on_its_way && !talos::maybe_bootstrapped(sight)) return Ready{};
-    return NotYet{"etcd, which is " + words, 1s};
+    until_told(world, where, Told::Etcd);
+    return NotYet{"etcd, which is " + words, 50ms};
   }
 
   Wish wish_;

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace rocca::resources {
 
 namespace {
@@ -17,6 +19,8 @@ using namespace std::chrono_literals;
 // In its own subnet a machine that is there answers at once.
 constexpr Duration short_knock = 150ms;
 constexpr std::size_t at_a_glance = 16;
+// Who stops a run does not want to wait for longer.
+constexpr Duration listens = 1500ms;
 // A node is silent while it boots: its lease is as it was, most likely.
 constexpr Duration boots = 30s;
 // The agent starts with the network. One that is silent for longer does not tell anything.
@@ -115,6 +119,36 @@ std::string cannot_be_found(const spec::Spec& spec, const spec::Node& node) {
                      spec.network.subnet ? fmt::format("{} is too large to be searched",
                                                        to_string(**spec.network.subnet))
                                          : "network.subnet does not say where to search");
+}
+
+std::string boot_of(const std::string& node) {
+  return "boot of " + node;
+}
+
+Glance glance(World& world, const std::string& address) {
+  talos::Access access = world.access(address);
+  access.connect_timeout = world.survey.knock(address);
+  const Tick asked = world.clock.tick();
+  Glance seen{talos::look(world.transport, access, world.stop)};
+  const bool opened = seen.sight.door != talos::Door::Closed;
+  world.survey.knocked(address, opened, access.connect_timeout);
+  // A port that nobody listens at yet is refused at once; where there is no machine, nothing is.
+  seen.at_home = opened || world.clock.tick() - asked < access.connect_timeout / 2;
+  return seen;
+}
+
+void until_told(World& world, const std::string& address, Told what) {
+  bool present = true;  // the first is how it is now
+  try {
+    world.talos(address).watch_resource(
+        "runtime",
+        what == Told::Etcd ? "Services.v1alpha1.talos.dev" : "MachineStatuses.runtime.talos.dev",
+        what == Told::Etcd ? "etcd" : "machine",
+        [&](const std::optional<talos::Resource>&) { return std::exchange(present, false); },
+        listens);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;  // whatever it was: the next look shows it
+  }
 }
 
 Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid, Effort effort) {

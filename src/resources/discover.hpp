@@ -2,6 +2,7 @@
 
 #include "base/uuid.hpp"
 #include "resources/world.hpp"
+#include "talos/waits.hpp"
 
 #include <string>
 
@@ -23,6 +24,23 @@ enum class Effort { Glance, Search };
 /// known by the hardware UUID.
 Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
                         Effort effort = Effort::Glance);
+
+/// The wait for a machine that was started to answer; `Survey` has it from the start on.
+std::string boot_of(const std::string& node);
+/// Firmware and kernel alone take longer.
+constexpr Duration boots_at_least = std::chrono::seconds{5};
+
+/// A look at a node that is waited for.
+struct Glance {
+  talos::Sight sight;
+  bool at_home = false;  // whatever it says, somebody says it: its network is up
+};
+Glance glance(World& world, const std::string& address);
+
+/// Returns when the node tells that this has changed, and after a while in any case. The call is
+/// under way meanwhile, so it is for the few nodes that all others wait for.
+enum class Told { Etcd, Stage };
+void until_told(World& world, const std::string& address, Told what);
 
 /// Why a node could never be found: it has no address, no guest agent, and no subnet that can be
 /// searched. Empty: it can.

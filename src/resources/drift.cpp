@@ -14,10 +14,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::string note_key(const std::string& address, const std::string& field) {
-  return fmt::format("ignore/{}/{}", address, field);
-}
-
 /// Tasks of Proxmox that could have made a field what it is.
 bool explains(const std::string& task, const std::string& field) {
   const auto one_of = [&](std::initializer_list<const char*> types) {
@@ -78,6 +74,32 @@ void accept(const spec::Node& node, Drift& drift) {
   }
 }
 
+/// What is left as it is found: no step of the plan speaks of it.
+void add_ignored(const Look& look, std::vector<Drift>& all) {
+  for (const auto& [address, live] : look.observed.live) {
+    if (!live || !look.prior.items.contains(address)) continue;
+    const std::string key = left_key(address, "");
+    for (auto note = look.prior.notes.lower_bound(key);
+         note != look.prior.notes.end() && note->first.starts_with(key); ++note) {
+      Drift drift;
+      drift.address = address;
+      drift.field = note->first.substr(key.size());
+      const auto found = live->fields.find(drift.field);
+      drift.found = found == live->fields.end() ? "" : found->second;
+      // `'8' in place of '4'`
+      const std::string begin = left_value(drift.found, "");
+      if (!note->second.starts_with(begin.substr(0, begin.size() - 1))) continue;
+      drift.declared = note->second.substr(begin.size() - 1);
+      drift.declared.pop_back();
+      drift.ignored = true;
+      const bool speaks = std::any_of(all.begin(), all.end(), [&](const Drift& other) {
+        return other.address == address && other.field == drift.field;
+      });
+      if (!speaks) all.push_back(std::move(drift));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Drift> Run::drift() {
@@ -99,11 +121,6 @@ std::vector<Drift> Run::drift() {
       drift.declared = declared;
       drift.found = found;
       drift.effect = effect;
-      const auto ignored = [&](const std::string& key) {
-        const auto note = look.prior.notes.find(key);
-        return note != look.prior.notes.end() && (note->second == "*" || note->second == found);
-      };
-      drift.ignored = ignored(note_key(step.address, field)) || ignored(note_key(step.address, ""));
       all.push_back(std::move(drift));
     };
     if (step.change.action == engine::Action::Create)
@@ -113,6 +130,7 @@ std::vector<Drift> Run::drift() {
     for (const engine::FieldChange& field : step.change.fields)
       add(field.field, field.after, field.before, field.effect);
   }
+  add_ignored(look, all);
   if (!impl.cluster.proxmox || all.empty()) return all;
   impl.with_world(look, [&](World& world) {
     for (Drift& drift : all) {
@@ -142,18 +160,23 @@ void Run::ignore(const std::string& address, const std::string& field) {
   Impl& impl = *impl_;
   const auto lock = impl.take_lock();
   Look& look = impl.seen();
-  if (!look.desired.wanted.contains(address))
-    throw Error(Fault::NotFound, fmt::format("there is no {}", address))
-        .hint("`rocca drift` lists what differs");
+  const std::vector<Drift> all = drift();
+  const auto drift = std::find_if(all.begin(), all.end(), [&](const Drift& each) {
+    return each.address == address && each.field == field;
+  });
+  if (drift == all.end())
+    throw Error(Fault::NotFound, fmt::format("{} of {} does not differ", field, address))
+        .hint("`rocca drift` lists what does");
+  if (engine::kind_of(address) != "vm" || field == "exists")
+    throw Error(Fault::Refused,
+                fmt::format("{} of {} cannot be left as it is: only values of a VM's hardware can",
+                            field, address))
+        .hint("`rocca up` puts it right; or change the spec");
   impl.store_first(look);
-  std::string value = "*";
-  if (!field.empty())
-    for (const Drift& drift : this->drift())
-      if (drift.address == address && drift.field == field) value = drift.found;
   state::Record record;
   record.kind = state::Record::Kind::Note;
-  record.name = note_key(address, field);
-  record.value = value;
+  record.name = left_key(address, field);
+  record.value = left_value(drift->found, drift->declared);
   record.at = impl.doors.clock.now();
   impl.call("state", [&] { impl.doors.store.append(std::span{&record, 1}); });
   state::apply(look.prior, record);

@@ -63,11 +63,27 @@ std::optional<std::string> explain_etcd(World& world) {
     text += fmt::format(
         "bring {} back first: with them quorum comes back by itself, and nothing is lost\n",
         enumerate(missing));
+  std::vector<std::string> all;
+  for (const spec::Node* node : planes)
+    if (const std::string where = address_of(world, node->name); !where.empty())
+      all.push_back(where);
+  const std::string source = address_of(world, tally.leaderless.front());
   text += fmt::format(
-      "{}`rocca restore {}` begins etcd anew from a backup or from what is on a control plane's "
-      "disk; every disk is left as it is until then",
-      missing.empty() ? "" : "if they are gone for good: ", world.cluster.name());
+      "{}every disk is left as it is; keep a copy of what etcd has first: `talosctl -n {} cp "
+      "/var/lib/etcd/member/snap/db .`\n"
+      "then `talosctl -n {} reset --graceful=false --reboot --system-labels-to-wipe=EPHEMERAL` "
+      "empties etcd on the control planes, and {} (a copy of the file also needs "
+      "--recover-skip-hash-check)",
+      missing.empty() ? "" : "if they are gone for good: ", source, join(all, ","),
+      how_to_restore(all.front()));
   return text;
+}
+
+std::string how_to_restore(const std::string& address) {
+  return fmt::format(
+      "a backup comes back with `talosctl -n {} bootstrap --recover-from=FILE`; the next `rocca "
+      "up` goes on from there",
+      address.empty() ? "ADDRESS" : address);
 }
 
 }  // namespace rocca::resources

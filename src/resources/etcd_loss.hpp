@@ -12,4 +12,7 @@ namespace rocca::resources {
 /// never there.
 std::optional<std::string> explain_etcd(World& world);
 
+/// How etcd comes back from a snapshot, by hand: on the first control plane, at this address.
+std::string how_to_restore(const std::string& address);
+
 }  // namespace rocca::resources

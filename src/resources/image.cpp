@@ -100,7 +100,8 @@ class ImageKind final : public Thing {
       download.checksum_algorithm = "sha256";
       download.checksum = wish_.sha256;
     }
-    return {world.proxmox().start_download(wish_.lair.host, download).text};
+    const proxmox::Upid task = world.proxmox().start_download(wish_.lair.host, download);
+    return {task.text, "", world.survey.first_ask(task, 150ms)};
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {

@@ -35,6 +35,9 @@ constexpr const char* differs = "differs: ";
 // then would block Talos 1.11 for good.
 constexpr Duration settling = 20s;
 
+// Its API closes and opens again.
+constexpr Duration takes_at_least = 500ms;
+
 // A node that boots is silent for some seconds; nobody asks after its VM before.
 constexpr Duration silence = 20s;
 
@@ -69,6 +72,7 @@ class MachineKind final : public Thing {
     bool uuid_known = true;  // false: an existing machine that was never met
     Version talos;
     std::string schematic;
+    std::string installer;  // the image that would bring it there
     Duration boot_timeout{};
     Duration bootstrap_timeout{};
     std::string applied;  // digest of the configuration that settled last; empty: never
@@ -92,6 +96,8 @@ class MachineKind final : public Thing {
           {}};
     // Without a VM nobody answers; a stranger at its address will be found out when it is made.
     if (!wish_.existing && !world.known(vm_address(wish_.node))) return std::nullopt;
+    if (world.survey.too_early(boot_of(wish_.node)) > 0s)
+      return Live{"", {{door, "closed"}, {told, "it boots"}}, {}};
     // One that was there before and is not where it was is worth a search; a new one is waited for.
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid,
                                           wish_.applied.empty() ? Effort::Glance : Effort::Search);
@@ -160,7 +166,8 @@ class MachineKind final : public Thing {
   }
 
   Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
-    if (live && fact(live->fields, door) == "closed") return {until_answer, "wait"};
+    if (live && fact(live->fields, door) == "closed")
+      return {until_answer, "wait", world.survey.too_early(boot_of(wish_.node))};
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return {until_answer, "wait"};
     const talos::Sight sight =
@@ -184,12 +191,15 @@ class MachineKind final : public Thing {
   Progress probe(World& world, const Receipt& receipt) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return NotYet{where.told, where.ask_again};
-    const talos::Sight sight =
-        talos::look(world.transport, world.access(where.address), world.stop);
+    const auto [sight, at_home] = glance(world, where.address);
     if (sight.door == talos::Door::Closed) keep_running(world);
     if (receipt.token == until_answer) {
-      if (sight.door != talos::Door::Closed) return Ready{};
-      return NotYet{talos::until_maintenance(sight).waiting_for, 1s};
+      const std::string boot = boot_of(wish_.node);
+      if (sight.door == talos::Door::Closed)
+        return NotYet{talos::until_maintenance(sight).waiting_for,
+                      world.survey.look_again(boot, "boot", at_home)};
+      world.survey.wait_over(boot);
+      return Ready{};
     }
     if (receipt.token.starts_with(until_reboot))
       return probe_reboot(world, where.address, sight, receipt.token.substr(until_reboot.size()));
@@ -342,9 +352,11 @@ class MachineKind final : public Thing {
     } else {
       return;
     }
-    live.fields[hint_of] =
-        "upgrades are `rocca upgrade`; until then keep talos.version, talos.extensions and "
-        "talos.kernelArgs as they are";
+    live.fields[hint_of] = fmt::format(
+        "rocca does not upgrade nodes yet: keep talos.version, talos.extensions and "
+        "talos.kernelArgs as they are, or upgrade node by node with `talosctl upgrade -n {} "
+        "--image {}`",
+        live.id, wish_.installer);
   }
 
   Receipt apply_first(World& world, const std::string& where, const talos::Sight& sight) const {
@@ -357,7 +369,8 @@ class MachineKind final : public Thing {
     const Secret config = render(world, where, client);
     world.survey.wait_anew(address() + " in maintenance mode");
     client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
-    return {until_applied, "apply"};
+    world.survey.wait_begins(address(), taking(), takes_at_least);
+    return {until_applied, "apply", world.survey.too_early(address())};
   }
 
   Receipt apply_change(World& world, const std::string& where) const {
@@ -405,16 +418,25 @@ class MachineKind final : public Thing {
       return NotYet{taken ? fmt::format("the node, which has taken its configuration (now {})",
                                         to_string(sight.status->stage))
                           : "the node to take its configuration",
-                    1s};
+                    world.survey.look_again(address(), taking())};
     }
     const talos::Progress secure = talos::until_secure(sight);
-    if (secure.done) return Ready{};
-    if (sight.door != talos::Door::Closed) return NotYet{secure.waiting_for, 1s};
+    if (secure.done) {
+      world.survey.wait_over(address());
+      return Ready{};
+    }
+    const Duration again = world.survey.look_again(address(), taking());
+    if (sight.door != talos::Door::Closed) return NotYet{secure.waiting_for, again};
     // Between maintenance mode and its own API nobody listens: that is no failure.
     return NotYet{fmt::format("the node to come back secure, with a certificate of its own{}{}",
                               wish_.control_plane ? "" : ", which a control plane signs",
                               sight.told.empty() ? "" : " (" + sight.told + ")"),
-                  1s};
+                  again};
+  }
+
+  /// A worker gets its certificate from a control plane, which may take longer.
+  std::string taking() const {
+    return wish_.control_plane ? "configuration of a control plane" : "configuration of a worker";
   }
 
   Progress probe_reboot(World& world, const std::string& where, const talos::Sight& sight,
@@ -472,8 +494,8 @@ class LeftoverMachine final : public Thing {
     for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
     if (control_plane_) {
       change.refusal = fmt::format("{} is a control plane, and etcd counts on it", node_);
-      change.hint = fmt::format(
-          "put {} back into the spec; control planes are taken away by `rocca scale`", node_);
+      change.hint =
+          fmt::format("put {} back into the spec: rocca takes no control plane away yet", node_);
     }
     return change;
   }
@@ -558,6 +580,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
         node.name);
   wish.talos = *spec.talos.version;
   wish.schematic = cluster.images.at(node.name).id;
+  wish.installer = talos::installer_of(spec, node, wish.schematic);
   wish.boot_timeout = spec.timeouts.boot;
   wish.bootstrap_timeout = spec.timeouts.bootstrap;
   std::vector<std::string> needs;

@@ -1,8 +1,10 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
+#include "resources/survey.hpp"
 #include "talos/waits.hpp"
 
 #include <fmt/format.h>
@@ -48,14 +50,22 @@ class MemberKind final : public Thing {
     return change;
   }
 
-  Receipt apply(World&, const Change&, const std::optional<Live>&) const override {
-    return {"healthy", "wait"};
+  Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
+    world.survey.wait_begins(address(), coming_up(), 0s);
+    return {"healthy", "wait", world.survey.too_early(address())};
   }
 
   Progress probe(World& world, const Receipt&) const override {
-    const std::string problem = trouble(world);
-    if (problem.empty()) return Ready{};
-    return NotYet{problem, 1s};
+    std::optional<Told> told;
+    const std::string problem = trouble(world, &told);
+    if (!problem.empty() && wish_.control_plane && told) {
+      // It tells by itself; the others are many.
+      until_told(world, address_of(world, wish_.node), *told);
+      return NotYet{problem, 50ms};
+    }
+    if (!problem.empty()) return NotYet{problem, world.survey.look_again(address(), coming_up())};
+    world.survey.wait_over(address());
+    return Ready{};
   }
 
   Receipt destroy(World&, const Live&) const override { return {}; }
@@ -63,6 +73,8 @@ class MemberKind final : public Thing {
     return {{"talos/" + wish_.node, 1, Lane::Hold::Call}};
   }
   Duration patience(const Change&) const override { return wish_.timeout; }
+  // All wait for etcd and the API behind it; a worker is there when it is there.
+  Duration takes() const override { return wish_.control_plane ? 20s : 5s; }
   bool goes_with(const std::string& needed) const override {
     return needed == machine_address(wish_.node);
   }
@@ -71,18 +83,27 @@ class MemberKind final : public Thing {
   Fields wishes() const override { return {{"node", wish_.node}}; }
 
  private:
+  std::string coming_up() const {
+    return wish_.control_plane ? "a control plane to come up" : "a worker to come up";
+  }
+
   /// What it waits for; empty: it is as it should be.
-  std::string trouble(World& world) const {
+  std::string trouble(World& world, std::optional<Told>* told = nullptr) const {
     const std::string where = address_of(world, wish_.node);
     if (where.empty()) return "its address";
-    const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
+    const talos::Sight sight = told != nullptr
+                                   ? glance(world, where).sight
+                                   : talos::look(world.transport, world.access(where), world.stop);
     if (sight.door == talos::Door::Foreign) return "a machine of this cluster at " + where;
     const talos::Progress running = talos::until_running(sight);
     if (!wish_.control_plane) return running.done ? "" : running.waiting_for;
     const talos::Progress etcd = talos::until_etcd(sight);
-    if (!etcd.done) return etcd.waiting_for;
     // etcd is one of many services that boot waits for; the others say it themselves.
-    if (!running.done) return running.waiting_for;
+    if (!etcd.done || !running.done) {
+      if (told != nullptr && sight.door == talos::Door::Ours)
+        *told = etcd.done ? Told::Stage : Told::Etcd;
+      return etcd.done ? running.waiting_for : etcd.waiting_for;
+    }
     talos::Client client = world.talos(where);
     client.set_deadline(5s);
     try {

@@ -118,7 +118,8 @@ class Run {
 
   ClusterStatus status();
   std::vector<Drift> drift();
-  /// Remembers that this value is to be left as it is found; empty field: all of the address.
+  /// Remembers that this value of a VM is to be left as it is found, until it or what the spec says
+  /// of it changes once more. Error(Refused) for what cannot be left.
   void ignore(const std::string& address, const std::string& field);
 
   /// What the last run remembered, for `history`.

@@ -14,11 +14,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Every step asks after its task about once a second; a list this young serves them all.
-constexpr Duration list_is_young = 400ms;
-constexpr Duration between_lists = 900ms;
-// However long a task usually takes: it may end earlier this time, and others wait for it.
-constexpr Duration most_patient = 8s;
+// While somebody else's list is under way.
+constexpr Duration under_way = 15ms;
+constexpr Duration short_knock = 250ms;
+constexpr Duration long_knock = 1500ms;
+constexpr unsigned patient_knocks = 20;  // by then most machines have booted
 // How far back the first list of a host goes, which tells how long things take there.
 constexpr Duration lookback = 24h * 14;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
@@ -226,39 +226,56 @@ Duration Survey::waiting_since(const std::string& name) {
   return now - waits_.emplace(name, now).first->second;
 }
 
-Duration Survey::usual(const std::string& host, const std::string& type) const {
-  const auto list = tasks_.find(host);
-  if (list == tasks_.end()) return {};
-  const auto took = list->second.took.find(type);
-  if (took == list->second.took.end() || took->second.empty()) return {};
-  std::vector<Duration> all = took->second;
-  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-  std::nth_element(all.begin(), middle, all.end());
-  return *middle;
+Duration Survey::first_ask(const proxmox::Upid& upid, Duration least, Duration leeway) {
+  const std::lock_guard lock{mutex_};
+  const Tick now = clock_.tick();
+  return tasks_[upid.node].pace.begin(upid.text, upid.type, now, least, leeway) - now;
 }
 
 Duration Survey::ask_again(const proxmox::Upid& upid) {
   const std::lock_guard lock{mutex_};
-  const TaskList& list = tasks_[upid.node];
+  TaskList& list = tasks_[upid.node];
+  if (list.under_way) return under_way;
   const Tick now = clock_.tick();
-  Tick next = list.read + between_lists;
-  const auto begun = begun_.find(upid.text);
-  // What takes longer than usual is asked after as what nobody knows.
-  if (begun != begun_.end())
-    next = std::max(next, begun->second + std::min(usual(upid.node, upid.type), most_patient));
-  return !list.ever || next <= now + 100ms ? 100ms : next - now;
+  if (!list.pace.goes_on(upid.text)) list.pace.join(upid.text, upid.type, now);
+  return list.pace.again(upid.text, now) - now;
 }
 
-Duration Survey::first_ask(const proxmox::Upid& upid, Duration least) {
+void Survey::wait_begins(const std::string& name, const std::string& kind, Duration least) {
   const std::lock_guard lock{mutex_};
-  const TaskList& list = tasks_[upid.node];
+  nodes_.begin(name, kind, clock_.tick(), least);
+}
+
+Duration Survey::too_early(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  if (!nodes_.goes_on(name)) return {};
+  return std::max(nodes_.due(name) - clock_.tick(), Duration{});
+}
+
+Duration Survey::look_again(const std::string& name, const std::string& kind, bool soon) {
+  const std::lock_guard lock{mutex_};
   const Tick now = clock_.tick();
-  begun_.emplace(upid.text, now);
-  least = std::max(least, std::min(usual(upid.node, upid.type), most_patient));
-  Tick next = list.read + between_lists;
-  if (!list.ever || next + between_lists < now) return least;
-  while (next < now + least) next += between_lists;
-  return next - now;
+  if (!nodes_.goes_on(name)) nodes_.join(name, kind, now);
+  return nodes_.again(name, now, soon) - now;
+}
+
+void Survey::wait_over(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  nodes_.over(name, clock_.tick());
+}
+
+Duration Survey::knock(const std::string& address) {
+  const std::lock_guard lock{mutex_};
+  const unsigned vain = knocks_[address];
+  const bool longer = vain >= patient_knocks && vain % 5 == 0;
+  return far_away_ || longer ? long_knock : short_knock;
+}
+
+void Survey::knocked(const std::string& address, bool opened, Duration how_long) {
+  const std::lock_guard lock{mutex_};
+  unsigned& vain = knocks_[address];
+  if (opened && how_long == long_knock && vain > 0) far_away_ = true;
+  vain = opened ? 0 : vain + 1;
 }
 
 void Survey::opened(const std::string& thing, const std::string& door) {
@@ -284,16 +301,22 @@ std::optional<proxmox::Task> Survey::ask_alone(proxmox::Client& client, const pr
 }
 
 std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox::Upid& upid) {
+  proxmox::TaskFilter filter;
+  // A receipt of an earlier run is older than this one; its task is asked for alone then.
+  filter.since = since_ - 10min;
   {
     const std::lock_guard lock{mutex_};
     TaskList& list = tasks_[upid.node];
     const auto found = list.tasks.find(upid.text);
     // What has ended does not begin again.
     if (found != list.tasks.end() && !found->second.running) return found->second;
-    const bool young = list.ever && clock_.tick() - list.read < list_is_young;
-    if (young && found != list.tasks.end()) return found->second;
+    // Somebody else has asked since it was to be asked after.
+    if (found != list.tasks.end() && list.pace.goes_on(upid.text) &&
+        list.read >= list.pace.due(upid.text))
+      return found->second;
     if (list.under_way) return std::nullopt;
     list.under_way = true;
+    if (!list.ever) filter.since = since_ - lookback;
   }
   struct Done {
     Survey& survey;
@@ -303,13 +326,6 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
       survey.tasks_[host].under_way = false;
     }
   } done{*this, upid.node};
-  proxmox::TaskFilter filter;
-  // A receipt of an earlier run is older than this one; its task is asked for alone then.
-  filter.since = since_ - 10min;
-  {
-    const std::lock_guard lock{mutex_};
-    if (!tasks_[upid.node].ever) filter.since = since_ - lookback;
-  }
   const Tick asked = clock_.tick();
   const auto rows = client.tasks(upid.node, filter);
   {
@@ -317,18 +333,27 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
     TaskList& list = tasks_[upid.node];
     list.read = asked;
     list.ever = true;
-    for (const proxmox::TaskRow& row : rows) {
-      const auto known = list.tasks.find(row.upid.text);
-      const bool has_ended = known != list.tasks.end() && !known->second.running;
-      const proxmox::Task task{row.upid, row.running(), row.running() ? "" : row.status};
-      if (!has_ended && row.ended && task.ok())
-        list.took[row.upid.type].push_back(*row.ended - row.started);
-      list.tasks[row.upid.text] = task;
-    }
+    for (const proxmox::TaskRow& row : rows) take(list, row);
     const auto found = list.tasks.find(upid.text);
     if (found != list.tasks.end()) return found->second;
   }
   return ask_alone(client, upid);
+}
+
+/// What a list says of one task. Called with the lock.
+void Survey::take(TaskList& list, const proxmox::TaskRow& row) {
+  const std::string& name = row.upid.text;
+  const auto known = list.tasks.find(name);
+  if (known != list.tasks.end() && !known->second.running) return;
+  const proxmox::Task task{row.upid, row.running(), row.running() ? "" : row.status};
+  list.tasks[name] = task;
+  if (task.running) {
+    list.pace.seen(name, list.read);
+  } else if (list.pace.goes_on(name)) {
+    list.pace.over(name, list.read, task.ok());
+  } else if (row.ended && task.ok()) {
+    list.pace.logged(row.upid.type, *row.ended - row.started);
+  }
 }
 
 }  // namespace rocca::resources

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "engine/guards.hpp"
 #include "proxmox/client.hpp"
+#include "resources/pace.hpp"
 #include "resources/search.hpp"
 
 #include <map>
@@ -92,11 +93,29 @@ class Survey {
   void cannot_end(const proxmox::Upid& upid);
   bool can_end(const proxmox::Upid& upid);
 
-  /// When to ask after a task that still runs: not before one of its type usually ends there, as
-  /// far as the host's log tells; and all who wait ask at one time, so that one list serves them.
+  /// When to ask after a task that has just begun and takes at least so long: not before one of
+  /// its type ends there, as far as this run and the host's log tell. `leeway`: it is not urgent,
+  /// and may be asked after so much later with another's list.
+  Duration first_ask(const proxmox::Upid& upid, Duration least, Duration leeway = {});
+  /// When to ask again after one that still runs.
   Duration ask_again(const proxmox::Upid& upid);
-  /// The same for a task that has just begun and takes at least so long.
-  Duration first_ask(const proxmox::Upid& upid, Duration least);
+
+  // ---- nodes
+
+  /// A wait for a node begins now and takes at least so long. `kind`: waits that take as long as
+  /// each other.
+  void wait_begins(const std::string& name, const std::string& kind, Duration least);
+  /// How long there is no sense in looking yet; zero also for a wait whose beginning nobody saw.
+  Duration too_early(const std::string& name);
+  /// When to look again; `soon`: it has shown that it is about to be over.
+  Duration look_again(const std::string& name, const std::string& kind, bool soon = false);
+  void wait_over(const std::string& name);
+
+  /// How long to knock at a door that may be closed: shortly, because whoever is at home opens at
+  /// once and the next knock comes soon. After many in vain now and then longer, in case they live
+  /// far away; and once such a door has opened, always.
+  Duration knock(const std::string& address);
+  void knocked(const std::string& address, bool opened, Duration how_long);
 
   /// Which of several doors to one thing opened last: whoever knocks next begins there.
   void opened(const std::string& thing, const std::string& door);
@@ -112,10 +131,9 @@ class Survey {
     Tick read{};
     bool under_way = false;
     bool ever = false;
-    std::map<std::string, std::vector<Duration>> took;  // by type: what ended well
+    Pace pace{{0.15, std::chrono::milliseconds{80}, std::chrono::seconds{2}}};
   };
-  /// How long a task of this type takes on this host, one half of them; zero: unknown.
-  Duration usual(const std::string& host, const std::string& type) const;
+  static void take(TaskList& list, const proxmox::TaskRow& row);
   std::optional<proxmox::Task> ask_alone(proxmox::Client& client, const proxmox::Upid& upid);
 
   const Clock& clock_;
@@ -128,7 +146,9 @@ class Survey {
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
   std::map<std::string, TaskList> tasks_;                        // by host
-  std::map<std::string, Tick> begun_;  // tasks, by UPID: first asked after
+  Pace nodes_{{0.06, std::chrono::milliseconds{100}, std::chrono::seconds{2}}};
+  std::map<std::string, unsigned> knocks_;  // by address: how many in vain
+  bool far_away_ = false;
   std::map<std::string, Tick> waits_;
   std::map<std::string, std::string> doors_;
   std::set<proxmox::Vmid> marked_;

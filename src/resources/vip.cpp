@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "net/transport.hpp"
 #include "resources/kinds.hpp"
+#include "resources/survey.hpp"
 
 #include <fmt/format.h>
 
@@ -36,9 +37,12 @@ class VipKind final : public Thing {
     return {"answers", "wait"};
   }
   Progress probe(World& world, const Receipt&) const override {
-    const std::string problem = trouble(world);
+    const Duration knock = world.survey.knock(host_);
+    const std::string problem = trouble(world, knock);
+    world.survey.knocked(host_, problem.empty(), knock);
     if (problem.empty()) return Ready{};
-    return NotYet{fmt::format("the Kubernetes API at {} ({})", host_, problem), 1s};
+    return NotYet{fmt::format("the Kubernetes API at {} ({})", host_, problem),
+                  world.survey.look_again(address(), "vip")};
   }
   Receipt destroy(World&, const Live&) const override { return {}; }
   std::vector<Lane> lanes(const Change*) const override { return {}; }
@@ -48,12 +52,13 @@ class VipKind final : public Thing {
   Fields wishes() const override { return {{"address", host_}}; }
 
  private:
-  std::string trouble(World& world) const {
+  std::string trouble(World& world, Duration knock = 1500ms) const {
     net::Request request;
     request.url = fmt::format("https://{}:6443/version",
                               host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]");
     request.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
     request.timeout = 5s;
+    request.connect_timeout = knock;
     try {
       // Whatever it answers, it did so as this cluster's API.
       const net::Answer answer = net::fetch(world.transport, request, world.stop);

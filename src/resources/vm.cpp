@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "proxmox/property_string.hpp"
+#include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
@@ -150,14 +151,18 @@ class VmKind final : public Thing {
                         [](const FieldChange& field) { return field.field == "power"; });
   }
 
-  /// Asked after together with all others that wait for this host, and not before it can be over.
-  static Receipt in_time(World& world, Receipt receipt) {
+  /// Asked after when it can be over. How a start ended matters to nobody while the machine boots:
+  /// it is asked after with whatever is next.
+  Receipt in_time(World& world, Receipt receipt) const {
     const auto upid = proxmox::Upid::parse(receipt.token);
     if (!upid) return receipt;
-    const Duration least = upid->type == "qmcreate"  ? Duration{1500ms}
-                           : upid->type == "qmstart" ? Duration{800ms}
-                                                     : Duration{200ms};
-    receipt.ask_after = world.survey.first_ask(*upid, least);
+    if (upid->type == "qmstart") {
+      world.survey.wait_begins(boot_of(wish_.node), "boot", boots_at_least);
+      receipt.ask_after = world.survey.first_ask(*upid, 1s, 2s);
+    } else {
+      const bool large = upid->type == "qmcreate" || upid->type == "qmclone";
+      receipt.ask_after = world.survey.first_ask(*upid, large ? 2500ms : 60ms, 40ms);
+    }
     return receipt;
   }
 
@@ -170,13 +175,19 @@ class VmKind final : public Thing {
     return known.status == "running";
   }
 
+  bool is_left(const std::string& field, const std::string& found,
+               const std::string& declared) const {
+    const auto note = wish_.left.find(field);
+    return note != wish_.left.end() && note->second == left_value(found, declared);
+  }
+
   Change difference(const Fields& seen) const {
     Change change;
     const Fields wished = wished_fields(wish_);
     for (const auto& [name, value] : wished) {
       const auto found = seen.find(name);
       const std::string before = found == seen.end() ? "" : found->second;
-      if (before == value) continue;
+      if (before == value || is_left(name, before, value)) continue;
       if (name.ends_with(".storage") && !before.empty()) {
         change.refusal = fmt::format("{} is on storage {}, and the spec says {}",
                                      name.substr(0, name.find('.')), before, value);
@@ -189,10 +200,11 @@ class VmKind final : public Thing {
     for (const auto& [name, value] : seen) {
       if (const std::string option = pending_option(name); !option.empty()) {
         const auto wanted = wished.find(option);
+        const std::string declared = wanted == wished.end() ? "" : wanted->second;
         // It has not taken effect, so taking it back costs nothing.
-        change.fields.push_back(
-            {name, value, wanted == wished.end() ? "" : wanted->second, Effect::Live});
-      } else if (!wished.contains(name) && proxmox::is_drive(name)) {
+        if (!is_left(name, value, declared))
+          change.fields.push_back({name, value, declared, Effect::Live});
+      } else if (!wished.contains(name) && proxmox::is_drive(name) && !is_left(name, value, "")) {
         change.fields.push_back({name, value, "", Effect::DataLoss});
       }
     }
@@ -201,7 +213,8 @@ class VmKind final : public Thing {
     if (change.action == Action::Replace && wish_.control_plane && change.refusal.empty()) {
       change.refusal = fmt::format("{} would have to be made anew ({}), and it is a control plane",
                                    wish_.node, change.reason);
-      change.hint = "control planes are replaced one at a time by `rocca replace`";
+      change.hint =
+          "put back what the spec says of it: rocca does not make control planes anew yet";
     }
     return change;
   }
@@ -218,14 +231,20 @@ class VmKind final : public Thing {
   }
 
   Receipt start_making(World& world) const {
-    if (!wish_.from_template.empty()) return start_cloning(world);
     proxmox::Client& client = world.proxmox();
-    if (wish_.begun || world.survey.suspects(wish_.create.vmid)) {
-      const RestSearch its{wish_.identity,    wish_.create.vmid, wish_.host,
-                           wish_.create.name, wish_.create.pool, wish_.begun};
+    const bool clones = !wish_.from_template.empty();
+    // The rest of a clone is in nobody's way, so that nothing else would ever lead to it.
+    if (wish_.begun || clones || world.survey.suspects(wish_.create.vmid)) {
+      RestSearch its{wish_.identity,    wish_.create.vmid, wish_.host,
+                     wish_.create.name, wish_.create.pool, wish_.begun};
+      if (clones) {
+        const proxmox::VmRow source = get_template(world);
+        its.source = {source.vmid, source.node};
+      }
       const std::vector<std::string> rest = rest_of_create(world, its);
       if (!rest.empty()) return gather_rest(world, its, rest);
     }
+    if (clones) return start_cloning(world);
     proxmox::VmCreate create = wish_.create;
     // With rights on a pool only, tags cannot be set before the VM is in it.
     if (!create.pool.empty()) create.tags.clear();
@@ -243,27 +262,37 @@ class VmKind final : public Thing {
     return {std::get<proxmox::Upid>(answer).text, "create"};
   }
 
-  Receipt start_cloning(World& world) const {
-    proxmox::Client& client = world.proxmox();
-    for (const proxmox::VmRow& row : world.survey.rows(client)) {
-      if (!row.is_template || row.name != wish_.from_template) continue;
-      proxmox::Clone clone;
-      clone.source = row.vmid;
-      clone.target = wish_.create.vmid;
-      clone.name = wish_.create.name;
-      clone.description = wish_.create.description;
-      clone.pool = wish_.create.pool;
-      clone.storage = wish_.disks.front().storage;
-      clone.node = row.node == wish_.host ? "" : wish_.host;
-      const proxmox::Upid upid = client.start_clone(row.node, clone);
-      note(world, wish_.host, "stopped");
-      world.survey.making(wish_.create.vmid);
-      return {upid.text, "clone"};
-    }
+  proxmox::VmRow get_template(World& world) const {
+    for (proxmox::VmRow& row : world.survey.rows(world.proxmox()))
+      if (row.is_template && row.name == wish_.from_template) return std::move(row);
     throw Error(Fault::NotFound, fmt::format("there is no template '{}'", wish_.from_template))
         .hint(
             "talos.boot.template names a VM that Proxmox calls a template; import one, or use "
             "`boot: import`");
+  }
+
+  Receipt start_cloning(World& world) const {
+    const proxmox::VmRow source = get_template(world);
+    proxmox::Clone clone;
+    clone.source = source.vmid;
+    clone.target = wish_.create.vmid;
+    clone.name = wish_.create.name;
+    clone.description = wish_.create.description;
+    clone.pool = wish_.create.pool;
+    clone.storage = wish_.disks.front().storage;
+    clone.node = source.node == wish_.host ? "" : wish_.host;
+    std::optional<proxmox::Upid> upid;
+    try {
+      upid = world.proxmox().start_clone(source.node, clone);
+    } catch (const Error&) {
+      // The id may be taken: by a clone of an earlier run, or by somebody else.
+      world.survey.refresh(world.proxmox());
+      if (!world.survey.find(world.proxmox(), wish_.create.vmid)) throw;
+      return {look_again};
+    }
+    note(world, wish_.host, "stopped");
+    world.survey.making(wish_.create.vmid);
+    return {upid->text, "clone"};
   }
 
   /// A clone has the template's hardware and a new UUID: now it becomes ours.
@@ -364,10 +393,16 @@ class VmKind final : public Thing {
     const auto failure = task->failure();
     if (upid.type == "qmstart" || upid.type == "hastart") return probe_start(world, upid, failure);
     if (failure) {
-      if (upid.type == "qmcreate" || upid.type == "qmclone")
-        world.survey.gone(wish_.create.vmid);  // Proxmox cleans up after itself
+      if (upid.type == "qmcreate" || upid.type == "qmclone") {
+        // Proxmox cleans up after itself, unless its host went down.
+        world.survey.gone(wish_.create.vmid);
+        world.survey.refresh(world.proxmox());
+      }
       if (upid.type == "qmcreate" && failure->reason == proxmox::Reason::AlreadyExists)
         return met_old_volumes(world, *failure);
+      // A clone takes its id only once it runs: one of a run that was killed was faster.
+      if (upid.type == "qmclone" && world.survey.find(world.proxmox(), wish_.create.vmid))
+        return Ready{};
       throw failure->error(doing(upid.type));
     }
     return Ready{};
@@ -429,6 +464,10 @@ Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& nod
   VmWish wish = vm_wish(cluster, ground, node);
   if (const state::Item* item = ground.item(vm_address(node.name)))
     wish.begun = !item->receipt.empty();
+  const std::string left = left_key(vm_address(node.name), "");
+  for (auto note = ground.prior.notes.lower_bound(left);
+       note != ground.prior.notes.end() && note->first.starts_with(left); ++note)
+    wish.left[note->first.substr(left.size())] = note->second;
   std::vector<std::string> needs;
   if (*cluster.spec.talos.boot != spec::Boot::Template) {
     const std::string& storage = *cluster.spec.proxmox->image_storage;

@@ -87,7 +87,9 @@ VmSight find_vm(World& world, const VmSearch& search) {
       sight.lock = lock;
       continue;
     }
-    if (at_its_id && is_our_clone(*config, search.identity) && row.name == search.name &&
+    const bool by_its_notes = at_its_id || (search.everywhere && !search.vmid);
+    if (by_its_notes && is_our_clone(*config, search.identity) &&
+        (search.name.empty() || row.name == search.name) &&
         config->smbios("sku").value_or("").empty()) {
       sight.unmarked = {row, *config};
       continue;

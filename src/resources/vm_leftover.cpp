@@ -27,7 +27,9 @@ class LeftoverVm final : public Thing {
     std::string pool;
     bool control_plane = false;
     bool whole_cluster = false;
-    bool begun = false;  // an act of an earlier run never settled
+    bool begun = false;                             // an act of an earlier run never settled
+    std::optional<RestSearch::Source> source = {};  // what it was to be a clone of
+    std::string from_template = {};                 // the spec's nodes are clones of it
   };
   LeftoverVm(About about, Traits traits)
       : Thing(std::move(about)),
@@ -38,7 +40,9 @@ class LeftoverVm final : public Thing {
         pool_(std::move(traits.pool)),
         control_plane_(traits.control_plane),
         whole_cluster_(traits.whole_cluster),
-        begun_(traits.begun) {}
+        begun_(traits.begun),
+        source_(std::move(traits.source)),
+        template_(std::move(traits.from_template)) {}
 
   std::optional<Live> read(World& world) const override {
     const VmSight sight = find_vm(world, search());
@@ -46,6 +50,8 @@ class LeftoverVm final : public Thing {
     // Something else at its id is not ours, and ours is gone; but two that both prove it are said.
     if (!sight.found) {
       if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{"mark", "missing"}}, {}};
+      if (const auto clone = clone_under_way(world))
+        return Live{clone->text, {{"making", "clone"}}, {}};
       if (!sight.doubtful) return read_rest(world);
       return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
     }
@@ -68,9 +74,8 @@ class LeftoverVm final : public Thing {
       change.hint = fact(live->fields, "hint");
     } else if (control_plane_ && !whole_cluster_) {
       change.refusal = fmt::format("{} is a control plane, and etcd counts on it", identity_.node);
-      change.hint =
-          fmt::format("put {} back into the spec; control planes are taken away by `rocca scale`",
-                      identity_.node);
+      change.hint = fmt::format("put {} back into the spec: rocca takes no control plane away yet",
+                                identity_.node);
     }
     return change;
   }
@@ -120,6 +125,7 @@ class LeftoverVm final : public Thing {
       return {upid ? upid->text : look_again, "mark"};
     }
     if (!sight.found) {
+      if (const auto clone = clone_under_way(world)) return {clone->text, "wait for a clone"};
       const auto rest = find_rest(world);
       return rest.empty() ? Receipt{} : gather_rest(world, rest_search(), rest);
     }
@@ -145,7 +151,20 @@ class LeftoverVm final : public Thing {
  private:
   VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }
   RestSearch rest_search() const {
-    return {identity_, vmid_.value_or(0), host_, name_, pool_, begun_};
+    return {identity_, vmid_.value_or(0), host_, name_, pool_, begun_, source_};
+  }
+
+  /// Killed a moment after it had asked for a clone, a run has left nothing but the task.
+  std::optional<proxmox::Upid> clone_under_way(World& world) const {
+    if (template_.empty()) return std::nullopt;
+    try {
+      for (const proxmox::VmRow& row : world.survey.rows(world.proxmox()))
+        if (row.is_template && row.name == template_)
+          return clone_at_work(world, {row.vmid, row.node});
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;  // a host that is away clones nothing
+    }
+    return std::nullopt;
   }
 
   /// Only looked for: a host that is away has nothing to say, and nothing was known of a rest.
@@ -171,6 +190,8 @@ class LeftoverVm final : public Thing {
   bool control_plane_;
   bool whole_cluster_;
   bool begun_;
+  std::optional<RestSearch::Source> source_;
+  std::string template_;
 };
 
 }  // namespace
@@ -183,10 +204,12 @@ Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
   traits.begun = !leftover.receipt.empty();
   // Of what never settled nothing is known but what was begun.
   std::string vmid = fact(leftover.facts, "vmid");
-  if (const auto task = proxmox::Upid::parse(leftover.receipt); task && task->type == "qmcreate") {
-    if (vmid.empty()) vmid = task->id;
-    if (traits.host.empty()) traits.host = task->node;
-  }
+  const auto task = proxmox::Upid::parse(leftover.receipt);
+  if (task && task->type == "qmcreate" && vmid.empty()) vmid = task->id;
+  if (task && task->type == "qmclone")
+    if (const auto source = parse_uint(task->id))
+      traits.source = {static_cast<proxmox::Vmid>(*source), task->node};
+  if (task && traits.host.empty()) traits.host = task->node;
   if (const auto number = parse_uint(vmid)) traits.vmid = static_cast<proxmox::Vmid>(*number);
   traits.name = fact(leftover.facts, "name");
   if (const spec::Node* known = cluster.spec.find_node(node); known != nullptr && known->machine) {
@@ -194,6 +217,8 @@ Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
     if (known->machine->pool) traits.pool = **known->machine->pool;
   }
   traits.control_plane = fact(leftover.facts, "role") == "controlplane";
+  if (*cluster.spec.talos.boot == spec::Boot::Template)
+    traits.from_template = cluster.spec.talos.boot_template;
   traits.whole_cluster = fact(leftover.facts, "whole cluster") == "yes";
   return std::make_shared<LeftoverVm>(Thing::About{leftover.address, leftover.needs, ""},
                                       std::move(traits));

@@ -22,19 +22,30 @@ struct Span {
   Instant from, to;
 };
 
-/// When creates of this id by us were at work and came to nothing.
-std::vector<Span> failed_creates(World& world, const RestSearch& search) {
+/// The user or token whose tasks are ours.
+std::string our_name(const World& world) {
   const std::string token{world.cluster.proxmox->token.reveal()};
-  const std::string us = token.substr(0, token.find('='));
-  proxmox::TaskFilter filter;
-  filter.vmid = search.vmid;
-  filter.type = "qmcreate";
+  return token.substr(0, token.find('='));
+}
+
+/// When creates of this id, or clones of its source, by us were at work and came to nothing.
+std::vector<Span> failed_creates(World& world, const RestSearch& search) {
+  const std::string us = our_name(world);
   std::vector<Span> spans;
-  for (const proxmox::TaskRow& task : world.proxmox().tasks(search.host, filter)) {
-    if (task.running() || task.user != us) continue;
-    if (proxmox::Task{task.upid, false, task.status}.ok()) continue;
-    spans.push_back({task.started - slack, task.ended.value_or(world.clock.now()) + slack});
-  }
+  const auto look = [&](const std::string& host, proxmox::Vmid vmid, const char* type) {
+    proxmox::TaskFilter filter;
+    filter.vmid = vmid;
+    filter.type = type;
+    for (const proxmox::TaskRow& task : world.proxmox().tasks(host, filter)) {
+      if (task.running() || task.user != us) continue;
+      if (proxmox::Task{task.upid, false, task.status}.ok()) continue;
+      spans.push_back({task.started - slack, task.ended.value_or(world.clock.now()) + slack});
+    }
+  };
+  if (search.source)
+    look(search.source->host, search.source->vmid, "qmclone");
+  else
+    look(search.host, search.vmid, "qmcreate");
   return spans;
 }
 
@@ -69,6 +80,16 @@ std::vector<std::string> rest_of_create(World& world, const RestSearch& search) 
     }
   }
   return rest;
+}
+
+std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Source& source) {
+  proxmox::TaskFilter filter;
+  filter.only_active = true;
+  for (const proxmox::TaskRow& task : world.proxmox().tasks(source.host, filter))
+    if (task.upid.type == "qmclone" && task.upid.id == std::to_string(source.vmid) &&
+        task.user == our_name(world))
+      return task.upid;
+  return std::nullopt;
 }
 
 engine::Receipt gather_rest(World& world, const RestSearch& search,

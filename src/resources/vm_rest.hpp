@@ -5,14 +5,15 @@
 #include "proxmox/types.hpp"
 #include "resources/world.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace rocca::resources {
 
-/// Where a create of ours may have ended in the middle: its host lost power, or its worker was
-/// killed. Proxmox takes nothing back then: volumes stay that no VM names, and the next create of
-/// that id trips over the one whose name is always the same (`vm-ID-cloudinit`).
+/// Where a create or a clone of ours may have ended in the middle: its host lost power, or its
+/// worker was killed. Proxmox takes nothing back then: volumes stay that no VM names, and the next
+/// create of that id trips over the one whose name is always the same (`vm-ID-cloudinit`).
 struct RestSearch {
   engine::Identity identity;
   proxmox::Vmid vmid = 0;
@@ -21,12 +22,21 @@ struct RestSearch {
   std::string pool;
   /// Our state remembers an act for this VM that never settled.
   bool remembered = false;
+  /// It was to be a clone of this one: the task log names the source, not the clone.
+  struct Source {
+    proxmox::Vmid vmid = 0;
+    std::string host;
+  };
+  std::optional<Source> source = {};
 };
 
 /// Volumes that are provably the rest of such a create: named by an id that no VM has, and made
 /// while a create of that id by us, which failed, was at work by its host's own task log. Where a
 /// storage tells no times, only if the state remembers the create too.
 std::vector<std::string> rest_of_create(World& world, const RestSearch& search);
+
+/// A clone of this source by us that is still at work: which VM it will be, nobody can tell yet.
+std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Source& source);
 
 /// Nobody but a storage's owner may delete a volume; but whoever owns a VM may delete it with all
 /// that it names. So the rest is given to a VM with our mark, which is proved and destroyed as any

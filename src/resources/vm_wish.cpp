@@ -363,4 +363,12 @@ proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
   return update;
 }
 
+std::string left_key(const std::string& address, const std::string& field) {
+  return fmt::format("ignore/{}/{}", address, field);
+}
+
+std::string left_value(const std::string& found, const std::string& declared) {
+  return fmt::format("'{}' in place of '{}'", found, declared);
+}
+
 }  // namespace rocca::resources

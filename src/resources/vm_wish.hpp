@@ -31,6 +31,7 @@ struct VmWish {
   std::string address;          // as the spec says it; empty with DHCP
   Duration boot_timeout{};
   bool begun = false;  // by an earlier run, and never settled
+  Fields left;         // values that the user leaves as they were found, by field
 
   /// Options and values that are compared, as Proxmox would be asked for them.
   std::map<std::string, std::string> options() const;
@@ -48,6 +49,11 @@ Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool run
 std::string pending_option(const std::string& field);
 /// The same of the wish.
 Fields wished_fields(const VmWish& wish);
+
+/// A value that `drift ignore` leaves: where that is noted, and how. It counts until either side
+/// changes once more.
+std::string left_key(const std::string& address, const std::string& field);
+std::string left_value(const std::string& found, const std::string& declared);
 
 /// The options to send so that a configuration becomes as wished, of those named.
 proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,

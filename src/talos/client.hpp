@@ -92,9 +92,11 @@ class Client {
   std::optional<Resource> find_resource(const std::string& space, const std::string& type,
                                         const std::string& id);
   std::vector<Resource> list_resources(const std::string& space, const std::string& type);
-  /// Calls with each state of one resource, the present one first; nothing: it went away.
+  /// Calls with each state of one resource, the present one first; nothing: it went away. With
+  /// `at_most` it throws Error(Timeout) or Error(Lost) after that time.
   void watch_resource(const std::string& space, const std::string& type, const std::string& id,
-                      const std::function<bool(const std::optional<Resource>&)>& changed);
+                      const std::function<bool(const std::optional<Resource>&)>& changed,
+                      std::optional<Duration> at_most = {});
   std::vector<Member> members();
   std::vector<Address> addresses();
   std::vector<Link> links();

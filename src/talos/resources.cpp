@@ -90,7 +90,8 @@ std::vector<Resource> Client::list_resources(const std::string& space, const std
 
 void Client::watch_resource(const std::string& space, const std::string& type,
                             const std::string& id,
-                            const std::function<bool(const std::optional<Resource>&)>& changed) {
+                            const std::function<bool(const std::optional<Resource>&)>& changed,
+                            std::optional<Duration> at_most) {
   cosi::WatchRequest request;
   request.set_namespace_(space);
   request.set_type(type);
@@ -98,7 +99,7 @@ void Client::watch_resource(const std::string& space, const std::string& type,
   request.set_api_version(1);
   request.mutable_options();  // without them a 1.11 node panics
   net::GrpcCall watch = call("/cosi.resource.State/Watch", request.SerializeAsString());
-  watch.deadline.reset();
+  watch.deadline = at_most;
   const std::string doing = fmt::format("watching {} {}", type.substr(0, type.find('.')), id);
   stream(doing, std::move(watch), [&](std::string_view bytes) {
     const auto response = decode<cosi::WatchResponse>(bytes, doing);

@@ -2,7 +2,6 @@
 // that look like success, hosts that vanish, ids that are taken in the same instant, specs that
 // change.
 
-#include "lab/faults.hpp"
 #include "scenarios/engine_machines.hpp"
 
 namespace rocca::scenarios {
@@ -65,15 +64,6 @@ class Meddler final : public net::Transport {
 std::string impatient(const std::string& nodes) {
   return replace_all(static_spec(nodes), "  kubernetes:\n",
                      "  timeouts: { boot: 3m, bootstrap: 4m }\n  kubernetes:\n");
-}
-
-void converges(ClusterRig& rig, std::size_t vms) {
-  rig.transport = nullptr;
-  const engine::Report report = rig.up();
-  EXPECT_TRUE(report.ok()) << problems(report);
-  EXPECT_EQ(rig.home.dc.vms.size(), vms);
-  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
-  EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
 TEST(BadInput, ALostAnswerOfTheFirstApplyIsFollowedByLookingNeverByARepeat) {
@@ -189,9 +179,7 @@ TEST(BadInput, AProxmoxThatVanishesInTheMiddleIsComeBackTo) {
 TEST(BadInput, AnIdThatSomebodyTakesInTheSameInstantIsNeverTouched) {
   ClusterRig rig;
   rig.write_spec(impatient(pools(1, 1)));
-  lab::Faults::parse("- request: { method: POST, path: /qemu }\n  race: { by: alice@pam }\n",
-                     "faults.yaml")
-      .arm(rig.home);
+  arm(rig, "- request: { method: POST, path: /qemu }\n  race: { by: alice@pam }\n");
   const engine::Report report = rig.up();
   // Whoever was first: the intruder keeps its VM, and ours is made, or said to be in the way.
   for (const auto& [vmid, vm] : rig.home.dc.vms) {
@@ -278,11 +266,9 @@ TEST(BadInput, ALiveOwnerKeepsItsLockAndADeadOneDoesNot) {
 TEST(EngineDown, TakesWhatWasOnlyHalfMade) {
   ClusterRig rig;
   rig.write_spec(impatient(pools(1, 2)));
-  lab::Faults::parse(
+  arm(rig,
       "- task: { type: resize, id: \"101\" }\n  fail: \"no space left on device\"\n"
-      "- task: { type: qmstart, id: \"102\" }\n  fail: \"start failed\"\n",
-      "faults.yaml")
-      .arm(rig.home);
+      "- task: { type: qmstart, id: \"102\" }\n  fail: \"start failed\"\n");
   EXPECT_FALSE(rig.up().ok());
   EXPECT_EQ(rig.home.dc.vms.size(), 3u);
   const engine::Report down = rig.down();
@@ -301,16 +287,9 @@ TEST_P(IgnoredButton, DoesNotHoldDownForEver) {
   ClusterRig rig;
   rig.write_spec(impatient(pools(1, 1)));
   ASSERT_TRUE(rig.up().ok());
-  rig.home.dc.guest_of = [](const lab::pve::Vm&) {
-    lab::pve::Guest guest;
-    guest.acpi = false;  // it hears no power button and has no agent
-    return std::optional{guest};
-  };
+  deafen(rig);
   // A task waits for the guest, for half an hour, and holds the VM's lock meanwhile.
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{GetParam().ours ? rig.home.token : rig.home.root_token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client client = client_with(rig, GetParam().ours ? rig.home.token : rig.home.root_token);
   if (GetParam().reboot)
     client.start_reboot("pve1", 100, 30min);
   else
@@ -347,7 +326,7 @@ TEST(EngineDown, AHostThatIsOffIsNamedAndTheNextDownEndsIt) {
   ClusterRig rig{options};
   rig.write_spec(replace_all(impatient(pools(1, 2)), "hosts: [pve1]", "hosts: [pve1, pve2, pve3]"));
   ASSERT_TRUE(rig.up().ok());
-  lab::Faults::parse("- { at: 0s, down: pve3 }\n", "f").arm(rig.home);
+  arm(rig, "- { at: 0s, down: pve3 }\n");
   rig.home.world.run_for(1min);
   const Instant begun = rig.home.world.now();
   std::string said;
@@ -360,7 +339,7 @@ TEST(EngineDown, AHostThatIsOffIsNamedAndTheNextDownEndsIt) {
   }
   EXPECT_THAT(said, HasSubstr("pve3"));
   EXPECT_LT(rig.home.world.now() - begun, 1h);
-  lab::Faults::parse("- { at: 0s, up: pve3 }\n", "f").arm(rig.home);
+  arm(rig, "- { at: 0s, up: pve3 }\n");
   rig.home.world.run_for(1min);
   const engine::Report report = rig.down();
   EXPECT_TRUE(report.ok()) << problems(report);

@@ -1,6 +1,5 @@
 // etcd begins once, on the first control plane, as soon as that one is ready.
 
-#include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 
 namespace rocca::scenarios {
@@ -11,10 +10,7 @@ using testing::HasSubstr;
 using End = engine::StepResult::End;
 
 proxmox::Client administrator(ClusterRig& rig) {
-  return {rig.wire,
-          {{rig.home.endpoint()},
-           Secret{rig.home.root_token},
-           net::Tls::pinned(rig.home.first().fingerprint)}};
+  return client_with(rig, rig.home.root_token);
 }
 
 void destroy(ClusterRig& rig, unsigned vmid) {
@@ -89,10 +85,7 @@ TEST(EngineBootstrap, ACallThatWasHeardIsNotRepeated) {
 TEST(EngineBootstrap, WaitsForTheFirstControlPlaneOnly) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(3, 1)));
-  lab::Faults::parse(
-      "- task: { type: qmcreate, id: \"101\" }\n  times: 1\n  fail: \"no luck today\"\n",
-      "faults.yaml")
-      .arm(rig.home.dc);
+  arm(rig, "- task: { type: qmcreate, id: \"101\" }\n  times: 1\n  fail: \"no luck today\"\n");
   const engine::Report report = rig.up();
   EXPECT_EQ(report.steps.at("vm/cp-2").end, End::Failed);
   EXPECT_EQ(report.steps.at("bootstrap/blue").end, End::Done) << problems(report);

@@ -1,7 +1,6 @@
 // A node that never answers: `up` ends in time, and says what Proxmox shows of it, the likeliest
 // cause first, with what to do. Each trouble is played by the lab, by a word of a faults file.
 
-#include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "support/golden.hpp"
 
@@ -31,7 +30,7 @@ std::string impatient_spec(const std::string& nodes) {
 
 TEST_P(Diagnosed, NamesTheCauseAndTheFix) {
   ClusterRig rig;
-  lab::Faults::parse(GetParam().faults, "faults.yaml").arm(rig.home);
+  arm(rig, GetParam().faults);
   std::string text = impatient_spec(pools(1, 0));
   for (const auto& [what, instead] : GetParam().spec) {
     ASSERT_THAT(text, HasSubstr(what));
@@ -122,12 +121,12 @@ TEST(Diagnosis, OnceTheTroubleIsOverTheNextUpGoesOn) {
   ClusterRig rig;
   rig.write_spec(impatient_spec(pools(1, 1)));
   // Somebody changes the processor of the worker before it starts; the control plane goes on.
-  lab::Faults::parse("- machine: { vm: 101 }\n  trouble: kvm64\n", "faults.yaml").arm(rig.home);
+  arm(rig, "- machine: { vm: 101 }\n  trouble: kvm64\n");
   const engine::Report first = rig.up();
   EXPECT_FALSE(first.ok());
   EXPECT_THAT(problems(first),
               AllOf(HasSubstr("machine/worker-1"), Not(HasSubstr("machine/cp-1"))));
-  lab::Faults::parse("[]", "faults.yaml").arm(rig.home);
+  arm(rig, "[]");
   EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("--allow power-cycle"));
   resources::RunOptions options;
   options.policy.allowed.insert(engine::Effect::PowerCycle);
@@ -139,9 +138,9 @@ TEST(Diagnosis, OnceTheTroubleIsOverTheNextUpGoesOn) {
 TEST(Diagnosis, AFirstControlPlaneThatNeverBootedIsPowerCycledBeforeThereIsAnEtcd) {
   ClusterRig rig;
   rig.write_spec(impatient_spec(pools(3, 1)));
-  lab::Faults::parse("- machine: { vm: 100 }\n  trouble: kvm64\n", "faults.yaml").arm(rig.home);
+  arm(rig, "- machine: { vm: 100 }\n  trouble: kvm64\n");
   EXPECT_FALSE(rig.up().ok());
-  lab::Faults::parse("[]", "faults.yaml").arm(rig.home);
+  arm(rig, "[]");
   resources::RunOptions options;
   options.policy.allowed.insert(engine::Effect::PowerCycle);
   const engine::Report second = rig.up(options);

@@ -1,7 +1,6 @@
 // Things go wrong half-way: the next `up` or `down` goes on from there, and asks nothing.
 
 #include "lab/chaos.hpp"
-#include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 
 namespace rocca::scenarios {
@@ -14,19 +13,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Key;
 using testing::Not;
-
-void arm(ClusterRig& rig, const std::string& faults) {
-  lab::Faults::parse(faults, "faults.yaml").arm(rig.home.dc);
-}
-
-/// The second `up` ends well, with one cluster and no VM too many.
-void converges(ClusterRig& rig, std::size_t vms) {
-  const engine::Report report = rig.up();
-  EXPECT_TRUE(report.ok()) << problems(report);
-  EXPECT_EQ(rig.home.dc.vms.size(), vms);
-  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
-  EXPECT_THAT(differences(rig.plan()), IsEmpty());
-}
 
 TEST(EngineFaults, AFailedVmSkipsOnlyWhatNeedsIt) {
   ClusterRig rig;
@@ -152,10 +138,7 @@ TEST(EngineDown, EndsOnDeadHalfMadeAndGoneVms) {
   rig.write_spec(static_spec(three_and_two));
   ASSERT_TRUE(rig.up().ok());
   // One is gone, one is off, one is paused for good, one ignores its power button.
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{rig.home.root_token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(20s);
@@ -166,28 +149,6 @@ TEST(EngineDown, EndsOnDeadHalfMadeAndGoneVms) {
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
   // And once more, on nothing.
   EXPECT_TRUE(rig.down().ok());
-}
-
-TEST(EngineDown, EndsTheRebootThatAGuestIgnores) {
-  ClusterRig rig;
-  rig.write_spec(static_spec(pools(1, 0)));
-  ASSERT_TRUE(rig.up().ok());
-  rig.home.dc.guest_of = [](const lab::pve::Vm&) {
-    lab::pve::Guest guest;
-    guest.acpi = false;  // it hears no power button and has no agent
-    return std::optional{guest};
-  };
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{rig.home.token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
-  client.start_reboot("pve1", 100, 30min);
-  rig.home.world.run_for(5s);
-  const Instant begun = rig.home.world.now();
-  const engine::Report report = rig.down();
-  EXPECT_TRUE(report.ok()) << problems(report);
-  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
-  EXPECT_LT(rig.home.world.now() - begun, 5min);
 }
 
 TEST(EngineDown, NeedsNoNode) {

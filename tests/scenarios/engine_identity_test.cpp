@@ -12,10 +12,7 @@ using testing::IsEmpty;
 
 /// A VM as a user makes one, on the simulated hosts directly.
 void make_foreign(ClusterRig& rig, unsigned vmid, std::map<std::string, std::string> options) {
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{rig.home.root_token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client client = client_with(rig, rig.home.root_token);
   proxmox::VmCreate create;
   create.vmid = vmid;
   create.name = options.contains("name") ? options["name"] : "db-1";

@@ -2,7 +2,7 @@
 // writes; the next one ends where an undisturbed one would have. By default a sample;
 // ROCCA_SWEEP_EVERY=1 tries every edge.
 
-#include "scenarios/engine_rig.hpp"
+#include "scenarios/engine_machines.hpp"
 #include "support/kill_sweep.hpp"
 
 #include <cstdlib>
@@ -48,14 +48,10 @@ void must(const engine::Report& report) {
   if (!report.ok()) throw Error(Fault::Bug, problems(report));
 }
 
-KillSweep::Result sweep(ClusterRig& rig, KillSweep::Mode mode, std::size_t step,
-                        const std::function<void()>& verb) {
-  KillSweep::Options options;
-  options.mode = mode;
-  options.every = step;
-  options.run = options.recover = verb;
+KillSweep::Result sweep(ClusterRig& rig, KillSweep::Options options) {
+  if (!options.recover) options.recover = options.run;
   options.died = [&] { rig.die(); };
-  options.end_state = [&] { return end_state(rig); };
+  if (!options.end_state) options.end_state = [&] { return end_state(rig); };
   KillSweep sweep{options};
   test::EdgeTransport wire{rig.wire, sweep};
   test::EdgeFiles files{rig.files, sweep};
@@ -70,10 +66,34 @@ KillSweep::Result sweep(ClusterRig& rig, KillSweep::Mode mode, std::size_t step,
   return result;
 }
 
+KillSweep::Options killed(std::size_t step, std::function<void()> run) {
+  KillSweep::Options options;
+  options.every = every(step);
+  options.run = std::move(run);
+  return options;
+}
+
+/// What is there once `down` has had its way, wherever `up` ended.
+std::string razed(ClusterRig& rig) {
+  must(rig.down());
+  std::string text;
+  for (const std::string& vm : identities(rig)) text += vm + "\n";
+  for (const auto& [id, storage] : rig.home.dc.storages)
+    for (const auto& [host, volumes] : storage.volumes)
+      for (const auto& [name, volume] : volumes)
+        if (volume.vmid) text += fmt::format("{}:{} on {}\n", id, name, host);
+  return text;
+}
+KillSweep::Options then_down(ClusterRig& rig, KillSweep::Options options) {
+  options.recover = [] {};
+  options.end_state = [&rig] { return razed(rig); };
+  return options;
+}
+
 TEST(EngineKill, UpConvergesWhereverItIsKilled) {
   ClusterRig rig;
   rig.write_spec(static_spec(three_and_two));
-  const auto result = sweep(rig, KillSweep::Mode::Kill, every(67), [&] { must(rig.up()); });
+  const auto result = sweep(rig, killed(67, [&] { must(rig.up()); }));
   EXPECT_THAT(result.failures, IsEmpty());
   EXPECT_GT(result.edges, 300u);
   EXPECT_THAT(result.expected, HasSubstr("\n1 bootstraps\n"));
@@ -82,15 +102,42 @@ TEST(EngineKill, UpConvergesWhereverItIsKilled) {
 TEST(EngineKill, UpConvergesWhicheverAnswerIsLost) {
   ClusterRig rig;
   rig.write_spec(static_spec(three_and_two));
-  const auto result = sweep(rig, KillSweep::Mode::LoseAnswer, every(67), [&] { must(rig.up()); });
+  KillSweep::Options options = killed(67, [&] { must(rig.up()); });
+  options.mode = KillSweep::Mode::LoseAnswer;
+  const auto result = sweep(rig, std::move(options));
   EXPECT_THAT(result.failures, IsEmpty());
+}
+
+TEST(EngineKill, ClonesConvergeWhereverUpIsKilled) {
+  ClusterRig rig;
+  make_template(rig);
+  rig.write_spec(clones(pools(1, 1)));
+  const auto result = sweep(rig, killed(41, [&] { must(rig.up()); }));
+  EXPECT_THAT(result.failures, IsEmpty());
+}
+
+TEST(EngineKill, DownTakesAwayWhateverAKilledUpHasLeft) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  const auto result = sweep(rig, then_down(rig, killed(41, [&] { must(rig.up()); })));
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_EQ(result.expected, "");
+}
+
+TEST(EngineKill, DownTakesAwayWhateverAKilledUpHasLeftOfClones) {
+  ClusterRig rig;
+  make_template(rig);
+  rig.write_spec(clones(pools(1, 1)));
+  const auto result = sweep(rig, then_down(rig, killed(41, [&] { must(rig.up()); })));
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_THAT(result.expected, HasSubstr("talos-template"));
 }
 
 TEST(EngineKill, DownConvergesWhereverItIsKilled) {
   ClusterRig rig;
   rig.write_spec(static_spec(three_and_two));
   must(rig.up());
-  const auto result = sweep(rig, KillSweep::Mode::Kill, every(31), [&] { must(rig.down()); });
+  const auto result = sweep(rig, killed(31, [&] { must(rig.down()); }));
   EXPECT_THAT(result.failures, IsEmpty());
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
 }

@@ -7,10 +7,7 @@ namespace rocca::scenarios {
 // Whoever else is at work in the simulated home: somebody with all rights.
 
 inline proxmox::Client root(ClusterRig& rig) {
-  return {rig.wire,
-          {{rig.home.endpoint()},
-           Secret{rig.home.root_token},
-           net::Tls::pinned(rig.home.first().fingerprint)}};
+  return client_with(rig, rig.home.root_token);
 }
 
 inline void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Upid& upid) {
@@ -18,22 +15,48 @@ inline void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Up
   EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
 }
 
+inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::string& name) {
+  if (rig.home.dc.storages.at("local").on("pve1").count("import/" + name) != 0) return;
+  const std::string schematic = rig.home.factory.add(
+      "customization:\n  systemExtensions:\n    officialExtensions: "
+      "[siderolabs/qemu-guest-agent]\n");
+  proxmox::Download download;
+  download.storage = "local";
+  download.filename = name;
+  download.url =
+      fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
+  wait_for(rig, client, client.start_download("pve1", download));
+}
+
+/// VM 9000, a template that somebody else has made, and a spec whose nodes are clones of it.
+inline void make_template(ClusterRig& rig) {
+  proxmox::Client client = root(rig);
+  fetch_image(rig, client, "talos.qcow2");
+  proxmox::VmCreate create;
+  create.vmid = 9000;
+  create.name = "talos-template";
+  create.agent = true;
+  create.efi_disk = proxmox::EfiDisk{"local-lvm", false};
+  proxmox::Drive disk;
+  disk.storage = "local-lvm";
+  disk.import_from = "local:import/talos.qcow2";
+  create.drives["scsi0"] = disk;
+  create.boot_order = {"scsi0"};
+  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));
+  wait_for(rig, client, client.start_template("pve1", 9000));
+  rig.home.world.run_for(std::chrono::seconds{20});
+}
+inline std::string clones(const std::string& nodes) {
+  return replace_all(static_spec(nodes), "extensions: [qemu-guest-agent]",
+                     "extensions: [qemu-guest-agent], boot: { template: talos-template }");
+}
+
 /// A machine that boots Talos into maintenance mode, made by somebody else. With `other`, its first
 /// NIC is in another network, and the one we mean is its second.
 inline void make_machine(ClusterRig& rig, unsigned vmid, const std::string& address,
                          const std::string& other = "") {
   proxmox::Client client = root(rig);
-  const std::string schematic = rig.home.factory.add(
-      "customization:\n  systemExtensions:\n    officialExtensions: "
-      "[siderolabs/qemu-guest-agent]\n");
-  if (rig.home.dc.storages.at("local").on("pve1").count("import/metal.qcow2") == 0) {
-    proxmox::Download download;
-    download.storage = "local";
-    download.filename = "metal.qcow2";
-    download.url =
-        fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
-    wait_for(rig, client, client.start_download("pve1", download));
-  }
+  fetch_image(rig, client, "metal.qcow2");
   proxmox::VmCreate create;
   create.vmid = vmid;
   create.name = fmt::format("bare-{}", vmid);

@@ -35,18 +35,10 @@ spec:
 const char* const static_network =
     "{ addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }";
 
-void raises(ClusterRig& rig, std::size_t vms) {
-  const engine::Report report = rig.up();
-  ASSERT_TRUE(report.ok()) << problems(report);
-  EXPECT_EQ(rig.home.dc.vms.size(), vms);
-  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
-  EXPECT_THAT(differences(rig.plan()), IsEmpty());
-}
-
 TEST(EngineModes, AnIsoIsTakenOutOnceItsNodeIsInstalled) {
   ClusterRig rig;
   rig.write_spec(spec_with(", boot: iso", static_network, pools(1, 1)));
-  raises(rig, 2);
+  converges(rig, 2);
   for (const auto& [vmid, vm] : rig.home.dc.vms) {
     EXPECT_THAT(*vm.find("ide0"), HasSubstr("none"));
     EXPECT_THAT(*vm.find("boot"), testing::StartsWith("order=scsi0"));
@@ -59,11 +51,41 @@ TEST(EngineModes, AMetaNodeHasAnImageOfItsOwn) {
                            "{ addressing: meta, subnet: 10.0.0.0/16, gateway: 10.0.0.1, "
                            "nameservers: [10.0.0.1] }",
                            pools(1, 1)));
-  raises(rig, 2);
+  converges(rig, 2);
   std::size_t images = 0;
   for (const auto& [name, volume] : rig.home.dc.storages.at("local").on("pve1"))
     images += name.starts_with("import/");
   EXPECT_EQ(images, 2u);
+}
+
+TEST(EngineModes, AnImageThatNobodyNeedsAnyMoreGoes) {
+  ClusterRig rig;
+  const auto images = [&] {
+    std::size_t count = 0;
+    for (const auto& [name, volume] : rig.home.dc.storages.at("local").on("pve1"))
+      count += name.starts_with("import/");
+    return count;
+  };
+  const char* const meta =
+      "{ addressing: meta, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }";
+  rig.write_spec(spec_with("", meta, pools(1, 2)));
+  converges(rig, 3);
+  EXPECT_EQ(images(), 3u) << "each node has its addresses in its own";
+  rig.write_spec(spec_with("", meta, pools(1, 1)));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(images(), 2u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(EngineModes, NodesOfOneSchematicShareOneImage) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 2)));
+  converges(rig, 3);
+  std::vector<std::string> images;
+  for (const auto& [name, volume] : rig.home.dc.storages.at("local").on("pve1"))
+    if (name.starts_with("import/")) images.push_back(name);
+  EXPECT_THAT(images, SizeIs(1));
 }
 
 TEST(EngineModes, DhcpFindsItsNodesByTheirGuestAgents) {
@@ -71,7 +93,7 @@ TEST(EngineModes, DhcpFindsItsNodesByTheirGuestAgents) {
   rig.write_spec(
       spec_with("", "{ addressing: dhcp }",
                 "  nodes:\n    cp-1: { role: controlplane }\n    w-1: { role: worker }\n"));
-  raises(rig, 2);
+  converges(rig, 2);
 }
 
 TEST(EngineModes, AChangedLeaseIsFollowed) {
@@ -79,7 +101,7 @@ TEST(EngineModes, AChangedLeaseIsFollowed) {
   rig.write_spec(
       spec_with("", "{ addressing: dhcp }",
                 "  nodes:\n    cp-1: { role: controlplane }\n    w-1: { role: worker }\n"));
-  raises(rig, 2);
+  converges(rig, 2);
   const auto heard = rig.home.estate.truth(101).heard;
   ASSERT_FALSE(heard.empty());
   const std::string* nic = rig.home.dc.vms.at(101).find("net0");
@@ -101,31 +123,9 @@ TEST(EngineModes, AChangedLeaseIsFollowed) {
 
 TEST(EngineModes, ACloneOfATemplateBecomesOurs) {
   ClusterRig rig;
-  proxmox::Client client = root(rig);
-  const std::string schematic = rig.home.factory.add(
-      "customization:\n  systemExtensions:\n    officialExtensions: "
-      "[siderolabs/qemu-guest-agent]\n");
-  proxmox::Download download;
-  download.storage = "local";
-  download.filename = "talos.qcow2";
-  download.url =
-      fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
-  wait_for(rig, client, client.start_download("pve1", download));
-  proxmox::VmCreate create;
-  create.vmid = 9000;
-  create.name = "talos-template";
-  create.agent = true;
-  create.efi_disk = proxmox::EfiDisk{"local-lvm", false};
-  proxmox::Drive disk;
-  disk.storage = "local-lvm";
-  disk.import_from = "local:import/talos.qcow2";
-  create.drives["scsi0"] = disk;
-  create.boot_order = {"scsi0"};
-  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));
-  wait_for(rig, client, client.start_template("pve1", 9000));
-  rig.home.world.run_for(20s);
-  rig.write_spec(spec_with(", boot: { template: talos-template }", static_network, pools(1, 1)));
-  raises(rig, 3);
+  make_template(rig);
+  rig.write_spec(clones(pools(1, 1)));
+  converges(rig, 3);
   const engine::Report down = rig.down();
   EXPECT_TRUE(down.ok()) << problems(down);
   EXPECT_THAT(rig.home.dc.vms, SizeIs(1)) << "the template is not ours";
@@ -147,7 +147,7 @@ spec:
     cp-1: { role: controlplane, address: 10.0.3.1, existing: true }
     w-1: { role: worker, address: 10.0.3.2, existing: true }
 )");
-  raises(rig, 2);
+  converges(rig, 2);
   EXPECT_EQ(identities(rig), before) << "never created, never changed";
   const auto lock = spec::find_lock(rig.files, "/clusters/blue");
   ASSERT_TRUE(lock);

@@ -1,6 +1,5 @@
 // What somebody has changed on a running VM and what waits for its next start: drift all the same.
 
-#include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 
 namespace rocca::scenarios {
@@ -28,10 +27,8 @@ class Pending : public testing::TestWithParam<bool> {
     return options;
   }
   void somebody_sets(const std::string& what) {
-    lab::Faults::parse(
-        fmt::format("- at: 0s\n  change: {{ vm: 101, by: alice@pam, set: {{ {} }} }}\n", what),
-        "drift")
-        .arm(rig.home.dc);
+    arm(rig,
+        fmt::format("- at: 0s\n  change: {{ vm: 101, by: alice@pam, set: {{ {} }} }}\n", what));
     rig.home.world.run_for(30s);
   }
   const lab::pve::Vm& worker() const { return rig.home.dc.vms.at(101); }
@@ -72,10 +69,7 @@ TEST_P(Pending, IsTakenBackWithoutARestart) {
 }
 
 TEST_P(Pending, RemovalIsSeenToo) {
-  proxmox::Client alice{rig.wire,
-                        {{rig.home.endpoint()},
-                         Secret{rig.home.root_token},
-                         net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client alice = client_with(rig, rig.home.root_token);
   proxmox::VmUpdate update;
   update.erase = {"cpu"};
   alice.start_update("pve1", 101, update);

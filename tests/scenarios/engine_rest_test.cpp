@@ -1,8 +1,7 @@
 // A create that ends in the middle: what is left of it is taken away if it is provably ours, and
 // left alone if it is not.
 
-#include "lab/faults.hpp"
-#include "scenarios/engine_rig.hpp"
+#include "scenarios/engine_machines.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -38,15 +37,15 @@ std::vector<std::string> orphans(const ClusterRig& rig) {
 void unlock_and_destroy(ClusterRig& rig) {
   std::erase_if(rig.home.dc.vms, [](const auto& vm) {
     const std::string* lock = vm.second.find("lock");
-    return lock != nullptr && *lock == "create";
+    return lock != nullptr && (*lock == "create" || *lock == "clone");
   });
 }
 
 /// The host loses its power while it copies the image of the first disk, for a minute.
-engine::Report up_in_a_power_cut(ClusterRig& rig) {
+engine::Report up_in_a_power_cut(ClusterRig& rig, const char* while_it = "qmcreate") {
   bool cut = false;
   rig.home.dc.task_fault = [&](const lab::pve::Node& node, const lab::pve::Task& task) {
-    if (task.upid.type == "qmcreate" && !cut) {
+    if (task.upid.type == while_it && !cut) {
       cut = true;
       const std::string host = node.name;
       rig.home.world.after(1s, [&rig, host] { rig.home.dc.set_online(host, false); });
@@ -124,11 +123,9 @@ TEST_P(DeadCreate, IsTidiedUpByTwoRunsAsByOne) {
   rig.write_spec(static_spec(pools(1, 0)));
   EXPECT_FALSE(up_in_a_power_cut(rig).ok());
   unlock_and_destroy(rig);
-  lab::Faults::parse(
+  arm(rig,
       "- request: { method: DELETE, path: /qemu }\n  times: 1\n  answer: 500\n  reason: \"not "
-      "today\"\n",
-      "faults.yaml")
-      .arm(rig.home.dc);
+      "today\"\n");
   EXPECT_FALSE(rig.up().ok());
   ASSERT_EQ(rig.home.dc.vms.size(), 1u);
   EXPECT_THAT(*rig.home.dc.vms.at(100).find("smbios1"), HasSubstr("family="));
@@ -140,6 +137,36 @@ TEST_P(DeadCreate, IsTidiedUpByTwoRunsAsByOne) {
   EXPECT_THAT(orphans(rig), IsEmpty());
   EXPECT_EQ(rig.home.dc.vms.at(100).find("unused0"), nullptr);
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(DeadClone, LeavesWhatTheNextUpTakesAway) {
+  for (const bool with_state : {true, false}) {
+    ClusterRig rig;
+    make_template(rig);
+    rig.write_spec(clones(pools(1, 0)));
+    EXPECT_FALSE(up_in_a_power_cut(rig, "qmclone").ok());
+    const engine::Report locked = rig.up();
+    EXPECT_FALSE(locked.ok());
+    EXPECT_THAT(problems(locked), HasSubstr("has the lock `clone`, and no task works on it"));
+    unlock_and_destroy(rig);
+    ASSERT_THAT(orphans(rig), Not(IsEmpty()));
+    if (!with_state) rig.lose_state();
+    converges(rig, 2);
+    EXPECT_THAT(orphans(rig), IsEmpty());
+  }
+}
+
+TEST(DeadClone, LeavesNothingAfterDown) {
+  ClusterRig rig;
+  make_template(rig);
+  rig.write_spec(clones(pools(1, 0)));
+  const auto before = guest_volumes(rig);
+  EXPECT_FALSE(up_in_a_power_cut(rig, "qmclone").ok());
+  unlock_and_destroy(rig);
+  ASSERT_THAT(orphans(rig), Not(IsEmpty()));
+  const engine::Report report = rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(guest_volumes(rig), before) << "the template keeps its own";
 }
 
 TEST(ForeignVolumes, WithOurIdAreLeftAlone) {
@@ -168,12 +195,9 @@ TEST(FailedCreate, GivesItsIdBackAndTheNextUpConverges) {
   for (const char* when : {"", "  afterwards: true\n"}) {
     ClusterRig rig;
     rig.write_spec(static_spec(pools(1, 1)));
-    lab::Faults::parse(
-        fmt::format("- task: {{ type: qmcreate, id: \"101\" }}\n  times: 1\n  fail: \"command "
-                    "failed: exit code 1\"\n{}",
-                    when),
-        "faults.yaml")
-        .arm(rig.home.dc);
+    arm(rig, fmt::format("- task: {{ type: qmcreate, id: \"101\" }}\n  times: 1\n  fail: \"command "
+                         "failed: exit code 1\"\n{}",
+                         when));
     EXPECT_FALSE(rig.up().ok());
     const engine::Report report = rig.up();
     EXPECT_TRUE(report.ok()) << when << problems(report);

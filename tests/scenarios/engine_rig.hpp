@@ -4,6 +4,7 @@
 #include "base/files.hpp"
 #include "base/strings.hpp"
 #include "engine/runner.hpp"
+#include "lab/faults.hpp"
 #include "lab/home.hpp"
 #include "lab/wire.hpp"
 #include "resources/run.hpp"
@@ -277,6 +278,36 @@ inline std::vector<std::string> identities(const ClusterRig& rig) {
                               nic.substr(0, nic.find(',')), text("smbios1")));
   }
   return all;
+}
+
+/// Lets these things go wrong in the simulated home.
+inline void arm(ClusterRig& rig, const std::string& faults) {
+  lab::Faults::parse(faults, "faults.yaml").arm(rig.home);
+}
+
+/// The next `up`, undisturbed, ends well: one cluster, no VM too many, and nothing left to do.
+inline void converges(ClusterRig& rig, std::size_t vms) {
+  rig.transport = nullptr;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), vms);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+  EXPECT_THAT(differences(rig.plan()), testing::IsEmpty());
+}
+
+/// Somebody else at the same Proxmox, or we ourselves beside the run.
+inline proxmox::Client client_with(ClusterRig& rig, const std::string& token) {
+  return {rig.wire,
+          {{rig.home.endpoint()}, Secret{token}, net::Tls::pinned(rig.home.first().fingerprint)}};
+}
+
+/// From now on no guest hears its power button, and none has an agent.
+inline void deafen(ClusterRig& rig) {
+  rig.home.dc.guest_of = [](const lab::pve::Vm&) {
+    lab::pve::Guest guest;
+    guest.acpi = false;
+    return std::optional{guest};
+  };
 }
 
 }  // namespace rocca::scenarios

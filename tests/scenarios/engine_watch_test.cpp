@@ -1,6 +1,5 @@
 // What `status` and `drift` tell, what a changed configuration costs, and why a node is silent.
 
-#include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 
 namespace rocca::scenarios {
@@ -33,10 +32,7 @@ TEST(EngineDrift, NamesWhatDiffersSinceWhenAndByWhom) {
   EXPECT_THAT(rig.run()->drift(), IsEmpty());
   rig.home.world.run_for(1h);
   // Somebody stops the worker by hand and gives it more memory.
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{rig.home.root_token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(30s);
   proxmox::VmUpdate update;
@@ -63,12 +59,59 @@ TEST(EngineDrift, NamesWhatDiffersSinceWhenAndByWhom) {
   ASSERT_NE(find(again, "vm/w-1", "cores"), nullptr);
   EXPECT_TRUE(find(again, "vm/w-1", "cores")->ignored);
   EXPECT_FALSE(find(again, "vm/w-1", "power")->ignored);
-  // `up` puts it right.
-  resources::RunOptions options;
-  options.policy.allowed.insert(engine::Effect::PowerCycle);
-  const engine::Report report = rig.up(options);
+  // `up` puts right what differs, and leaves what is to be left.
+  const engine::Report report = rig.up();
   EXPECT_TRUE(report.ok()) << problems(report);
-  EXPECT_THAT(rig.run()->drift(), IsEmpty());
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_EQ(*rig.home.dc.vms.at(101).find("cores"), "8");
+}
+
+TEST(EngineDrift, WhatIsIgnoredIsLeftUntilEitherSideChanges) {
+  ClusterRig rig;
+  const std::string text = static_spec(R"(  nodes:
+    cp-1: { role: controlplane, address: 10.0.1.11 }
+    w-1: { role: worker, address: 10.0.1.21, machine: { onBoot: true } }
+)");
+  rig.write_spec(text);
+  ASSERT_TRUE(rig.up().ok());
+  const auto somebody_sets = [&](const char* option, const char* value) {
+    proxmox::VmUpdate update;
+    update.set[option] = value;
+    client_with(rig, rig.home.root_token).start_update("pve1", 101, update);
+    rig.home.world.run_for(30s);
+  };
+  somebody_sets("onboot", "0");
+  EXPECT_THAT(differences(rig.plan()), ElementsAre(HasSubstr("onboot")));
+  rig.run()->ignore("vm/w-1", "onboot");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_TRUE(rig.up().ok());
+  EXPECT_EQ(*rig.home.dc.vms.at(101).find("onboot"), "0");
+  // Something else at the same VM is put right as ever.
+  somebody_sets("description", "mine now");
+  EXPECT_THAT(differences(rig.plan()), ElementsAre(HasSubstr("description")));
+  EXPECT_TRUE(rig.up().ok());
+  EXPECT_EQ(*rig.home.dc.vms.at(101).find("onboot"), "0");
+  // What waits for the next start can be left as well, until somebody changes it again.
+  somebody_sets("cores", "8");
+  rig.run()->ignore("vm/w-1", "cores.pending");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  somebody_sets("cores", "6");
+  EXPECT_THAT(differences(rig.plan()), ElementsAre(HasSubstr("[cores.pending: '6'")));
+  somebody_sets("cores", "8");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  rig.write_spec(replace_all(text, "onBoot: true", "onBoot: true, cores: 3"));
+  EXPECT_THAT(differences(rig.plan()), ElementsAre(HasSubstr("cores.pending")))
+      << "the spec says something new";
+  rig.write_spec(text);
+  // What cannot be left, and what does not differ, is said to be so.
+  EXPECT_THROW(rig.run()->ignore("vm/w-1", "cores"), Error);
+  proxmox::Client client = client_with(rig, rig.home.root_token);
+  client.start_stop("pve1", 101);
+  rig.home.world.run_for(30s);
+  client.start_destroy("pve1", 101, true);
+  rig.home.world.run_for(30s);
+  EXPECT_THAT(refused([&] { rig.run()->ignore("vm/w-1", "exists"); }),
+              HasSubstr("only values of a VM's hardware can"));
 }
 
 TEST(EngineStatus, ShowsEveryNodeAndEtcd) {
@@ -89,10 +132,7 @@ TEST(EngineStatus, ShowsEveryNodeAndEtcd) {
   EXPECT_EQ(status.nodes[3].etcd, "");
   EXPECT_FALSE(status.certificates.empty());
   // Two of three are gone: etcd has no quorum, and says so.
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{rig.home.root_token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(2min);
@@ -152,7 +192,7 @@ TEST(EngineConfig, AnotherSchematicIsAnUpgradeAndRefused) {
                              "[qemu-guest-agent, iscsi-tools]"));
   EXPECT_THAT(refused([&] { rig.up(); }),
               AllOf(HasSubstr("an upgrade to the same version, of class reboot"),
-                    HasSubstr("rocca upgrade")));
+                    HasSubstr("talosctl upgrade -n 10.0.1.11 --image factory.talos.dev/")));
 }
 
 TEST(EngineBootstrap, ALostClusterIsNotQuietlyMadeAnew) {
@@ -160,17 +200,15 @@ TEST(EngineBootstrap, ALostClusterIsNotQuietlyMadeAnew) {
   rig.write_spec(static_spec(pools(1, 0)));
   ASSERT_TRUE(rig.up().ok());
   // The only control plane is lost with its disk; the state remembers that etcd was there.
-  proxmox::Client client{rig.wire,
-                         {{rig.home.endpoint()},
-                          Secret{rig.home.root_token},
-                          net::Tls::pinned(rig.home.first().fingerprint)}};
+  proxmox::Client client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
   rig.home.world.run_for(30s);
   client.start_destroy("pve1", 100, true);
   rig.home.world.run_for(30s);
   const engine::Report report = rig.up();
   EXPECT_FALSE(report.ok());
-  EXPECT_THAT(problems(report), HasSubstr("rocca restore blue"));
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("talosctl -n 10.0.1.11 bootstrap --recover-from="),
+                                      HasSubstr("every disk is left as it is")));
   EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
 }
 

@@ -1,6 +1,5 @@
 // Mistyped names, who has the shared address, and a VM that goes off while it is waited for.
 
-#include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 
 namespace rocca::scenarios {
@@ -82,8 +81,7 @@ TEST(EngineStatus, NamesWhoHasTheSharedAddress) {
   const lab::Truth first = owner();
   EXPECT_EQ(rig.run()->status().vip_owner, first.hostname.substr(first.hostname.find("cp-")));
   // Its machine dies: another one takes the address over.
-  lab::Faults::parse(fmt::format("- at: 0s\n  crash: {}\n", first.vmid), "faults.yaml")
-      .arm(rig.home);
+  arm(rig, fmt::format("- at: 0s\n  crash: {}\n", first.vmid));
   rig.home.world.run_for(3min);
   const lab::Truth second = owner();
   ASSERT_NE(second.vmid, first.vmid);
@@ -102,9 +100,7 @@ TEST(EngineSilence, AVmThatGoesOffWhileItIsWaitedForIsStartedAgain) {
     if (power) power(vm, on);
     if (!on || vm.id != 101 || died) return;
     died = true;
-    rig.home.world.after(3s, [&rig] {
-      lab::Faults::parse("- at: 0s\n  crash: 101\n", "faults.yaml").arm(rig.home);
-    });
+    rig.home.world.after(3s, [&rig] { arm(rig, "- at: 0s\n  crash: 101\n"); });
   };
   const engine::Report report = rig.up();
   EXPECT_TRUE(died);
