@@ -180,7 +180,7 @@ spec:
   nodes:
     cp-1: { role: controlplane, address: 10.0.3.1, existing: true }
 )");
-  raises(rig, 1);
+  converges(rig, 1);
   const lab::Truth truth = rig.home.estate.truth(700);
   const lab::talos::TalosNode* node = rig.home.estate.find(700);
   ASSERT_NE(node, nullptr);
