@@ -98,15 +98,16 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
   if (status.held_by)
     out += fmt::format("lock   held by {} for `{}` since {}\n", status.held_by->who,
                        status.held_by->doing, ago(status.held_by->since, now));
+  // `wrap` makes one blank of many: the name in front is not its business.
+  const auto behind = [&](const char* name, const std::string& told) {
+    return fmt::format("{:<7}{}", name, wrap(told, style.width > 27 ? style.width - 7 : 20, 7));
+  };
   if (status.flux)
-    out += status.flux->ready
-               ? "Flux   " + status.flux->told + "\n"
-               : ink(style, Ink::Red, wrap("Flux   " + status.flux->told, style.width, 7)) + "\n";
-  const bool usable = status.use && status.use->usable;
-  if (status.use)
-    out += wrap(fmt::format("use    {}{}", usable ? "" : "not seen: ", status.use->told),
-                style.width, 7) +
+    out += (status.flux->ready ? behind("Flux", status.flux->told)
+                               : ink(style, Ink::Red, behind("Flux", status.flux->told))) +
            "\n";
+  const bool usable = status.use && status.use->usable;
+  if (status.use) out += behind("use", (usable ? "" : "not seen: ") + status.use->told) + "\n";
   out += status.healthy
              ? ink(style, Ink::Green,
                    fmt::format("Cluster {} is healthy{}.", status.cluster,

@@ -46,6 +46,21 @@ TEST(Status, IsATableOfNodes) {
   rocca::test::expect_golden("report/status.txt", render(three_nodes(), now, {.width = 100}));
 }
 
+TEST(Status, SaysUsableOnlyOfWhatWasSeenAtWork) {
+  resources::ClusterStatus status = three_nodes();
+  status.healthy = true;
+  status.flux = resources::HandedOver{true, "main@sha1:2ce0db0e"};
+  status.use = resources::Use{false, "no Service has an address of a load balancer"};
+  std::string text = render(status, now, {.width = 100});
+  EXPECT_THAT(text, HasSubstr("\nFlux   main@sha1:2ce0db0e\n"));
+  EXPECT_THAT(text, HasSubstr("\nuse    not seen: no Service has an address of a load balancer\n"));
+  EXPECT_THAT(text, HasSubstr("Cluster blue is healthy."));
+  status.use = resources::Use{true, "Pod a/b runs"};
+  text = render(status, now, {.width = 100});
+  EXPECT_THAT(text, HasSubstr("\nuse    Pod a/b runs\n"));
+  EXPECT_THAT(text, HasSubstr("Cluster blue is healthy and usable."));
+}
+
 std::vector<Drift> drifts() {
   Drift cores{.address = "vm/cp-1",
               .field = "cores",
