@@ -1,1 +1,2 @@
-// Only here to carry the precompiled headers that all libraries and all test programs share (cmake/Module.cmake).
+// Only here to carry the precompiled headers that all libraries and all test programs share
+// (cmake/Module.cmake).

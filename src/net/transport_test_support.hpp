@@ -14,8 +14,7 @@ class ScriptedTransport final : public Transport {
   using Script = std::function<Answer(const Request&)>;
   explicit ScriptedTransport(Script script) : script_(std::move(script)) {}
 
-  Response exchange(const Request& request, BodySink& sink,
-                         std::stop_token) override {
+  Response exchange(const Request& request, BodySink& sink, std::stop_token) override {
     requests.push_back(request);
     Answer answer = script_(request);
     sink.begin(answer.head);
