@@ -93,7 +93,7 @@ void add_ignored(const Look& look, std::vector<Drift>& all) {
       drift.declared.pop_back();
       drift.ignored = true;
       const bool speaks = std::any_of(all.begin(), all.end(), [&](const Drift& other) {
-        return other.address == address && other.field == drift.field;
+        return other.address == drift.address && other.field == drift.field;
       });
       if (!speaks) all.push_back(std::move(drift));
     }
