@@ -64,13 +64,13 @@ void Home::add_hosts(const Options& options) {
     for (const std::string& bridge : options.bridges) node.bridges[bridge] = {"", true, true};
     node.bridges["vmbr0"] = {address + "/16", false, true};
     node.bridges["vmbr1"] = {"", true, true};
-    if (i > 0) continue;
-    for (const std::string& name : options.names) {
-      world.network().set_name(name, address);
-      dc.add_certificate_name(options.hosts[i], name);
-    }
-    world.network().set_name("pve.home", address);
-    dc.add_certificate_name(options.hosts[i], "pve.home");
+  }
+  // Who is reached by these names is the one whose fingerprint is shown, whatever the order given.
+  std::vector<std::string> names = options.names;
+  names.emplace_back("pve.home");
+  for (const std::string& name : names) {
+    world.network().set_name(name, first().address);
+    dc.add_certificate_name(first().name, name);
   }
   for (const std::string& pool : options.pools) dc.access.pools[pool];
 }
