@@ -166,11 +166,12 @@ Fault fault_of(Reason reason) noexcept {
       return Fault::Lost;
     case Reason::Contention:
     case Reason::ConfigLocked:
+    case Reason::Changed:  // by a task of a run that was killed, perhaps: what is there is read
+                           // again
       return Fault::Busy;
     case Reason::AlreadyRunning:
     case Reason::NotRunning:
     case Reason::AlreadyExists:
-    case Reason::Changed:
     case Reason::WrongState:
     case Reason::InUse:
       return Fault::Conflict;

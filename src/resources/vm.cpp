@@ -392,6 +392,9 @@ class VmKind final : public Thing {
     }
     const auto failure = task->failure();
     if (upid.type == "qmstart" || upid.type == "hastart") return probe_start(world, upid, failure);
+    // Somebody wrote in between, perhaps a task of a run that was killed: nothing was done, and
+    // what is there now is looked at anew.
+    if (failure && failure->reason == proxmox::Reason::Changed) return Ready{};
     if (failure) {
       if (upid.type == "qmcreate" || upid.type == "qmclone") {
         // Proxmox cleans up after itself, unless its host went down.

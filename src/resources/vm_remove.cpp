@@ -111,13 +111,20 @@ Receipt halt_vm(World& world, const proxmox::VmRow& row) {
   return {client.start_stop(row.node, row.vmid, /*overrule_shutdown=*/!halt.by_ha).text, "stop"};
 }
 
-Receipt remove_vm(World& world, const proxmox::VmRow& row) {
+Receipt remove_vm(World& world, const proxmox::VmRow& row) try {
   proxmox::Client& client = world.proxmox();
   const Receipt halt = halt_vm(world, row);
   if (!halt.token.empty()) return halt;
   world.survey.forget(row.vmid);
   // purge: out of backup jobs, replication and HA as well.
   return {client.start_destroy(row.node, row.vmid, /*purge=*/true).text, "destroy"};
+} catch (const Error& error) {
+  if (error.fault() != Fault::NotFound) throw;
+  // It went since it was looked at, by a task of a run that was killed, or to another host: what is
+  // there is looked at anew.
+  world.survey.forget(row.vmid);
+  world.survey.refresh(world.proxmox());
+  return {};
 }
 
 Progress probe_removal(World& world, const Receipt& receipt, const std::string& doing) {
@@ -143,7 +150,9 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
   if (one_of(upid->type, {"qmshutdown", "qmreboot", "qmstop", "qmcreate", "qmclone"}))
     return Ready{};
   using proxmox::Reason;
-  if (failure->reason == Reason::DoesNotExist) return Ready{};
+  // Gone already, or started by a task that was still on its way: what is there is looked at anew.
+  if (failure->reason == Reason::DoesNotExist || failure->reason == Reason::AlreadyRunning)
+    return Ready{};
   throw failure->error(doing);
 }
 

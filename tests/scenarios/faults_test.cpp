@@ -226,11 +226,11 @@ TEST(Faults, APersonChangesAVmAndTheTaskLogHasTheirName) {
   EXPECT_THAT(site.client.tasks("pve1", about(101, "qmconfig")),
               ElementsAre(AllOf(Field(&proxmox::TaskRow::user, "alice@pam"),
                                 Field(&proxmox::TaskRow::status, "OK"))));
-  // Who still goes by what was read before is told.
+  // Who still goes by what was read before is told to look again.
   proxmox::VmUpdate update;
   update.set["name"] = "mine";
   update.digest = before;
-  EXPECT_EQ(error_of([&] { site.client.update("pve1", 101, update); }).fault(), Fault::Conflict);
+  EXPECT_EQ(error_of([&] { site.client.update("pve1", 101, update); }).fault(), Fault::Busy);
 }
 
 /// Who was changed and when, by one seed.
