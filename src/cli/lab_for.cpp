@@ -73,6 +73,8 @@ void fit(lab::Home::Options& home, const spec::Spec& spec) {
   for (const char* there : {"local", "local-lvm", "tank"}) home.storages.erase(there);
   if (home.hosts.empty()) home.hosts = {"pve1"};
   if (home.hosts.size() > 1) home.storages.erase("shared");
+  // The first endpoint is the first host's by name, whose fingerprint the lab shows.
+  std::sort(home.hosts.begin(), home.hosts.end());
   fit_endpoints(home, spec);
   if (!spec.network.subnet) return;
   for (const std::string& wire : wires) {
