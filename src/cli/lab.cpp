@@ -10,19 +10,23 @@
 #include "lab/flux/folder_git.hpp"
 #include "lab/home.hpp"
 #include "lab/sockets.hpp"
+#include "text/json.hpp"
 #include "text/value.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <mutex>
 #include <ostream>
+#include <utility>
 
 namespace rocca::cli {
 
 namespace {
 
-/// From here on SIGINT, SIGTERM and SIGHUP wait for whoever asks; threads made later inherit that.
+/// From here on SIGINT, SIGTERM, SIGHUP and SIGUSR1 wait for whoever asks; threads made later
+/// inherit that.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -30,6 +34,7 @@ class SignalsHeld {
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGHUP);
+    sigaddset(&set_, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -144,6 +149,42 @@ std::optional<lab::KubernetesPrograms> real_programs(const Context& context,
   return programs;
 }
 
+/// Every request that reached a service, as a line of JSON. Kept in memory until somebody wants it:
+/// a disk would be in the way of those who measure.
+class Requests {
+ public:
+  Requests(Context& context, std::optional<std::string> path)
+      : context_(context), path_(std::move(path)) {
+    if (path_) context_.files.write(*path_, "", 0644);
+  }
+
+  std::function<void(const lab::Service&, const net::Incoming&)> listener() {
+    if (!path_) return {};
+    return [this](const lab::Service& service, const net::Incoming& request) {
+      text::Value line = text::Value::map();
+      line.set("service", text::Value::string(service.name));
+      line.set("at", text::Value::string(
+                         fmt::format("{}:{}", request.local_address, request.local_port)));
+      line.set("method", text::Value::string(request.method));
+      line.set("target", text::Value::string(request.target));
+      const std::lock_guard lock{mutex_};
+      lines_ += text::emit_json(line) + "\n";
+    };
+  }
+
+  void save() {
+    if (!path_) return;
+    const std::lock_guard lock{mutex_};
+    context_.files.append(*path_, std::exchange(lines_, {}));
+  }
+
+ private:
+  Context& context_;
+  std::optional<std::string> path_;
+  std::mutex mutex_;
+  std::string lines_;
+};
+
 /// What stands in the faults file now happens from now on: so a person or a script plays with a lab
 /// that runs.
 void play_again(Context& context, const Invocation& invocation, lab::Home& home,
@@ -194,6 +235,7 @@ int run_lab(Context& context, const Invocation& invocation) {
   sockets_options.speed = parse_speed(invocation.get("speed"));
   sockets_options.proxy_port = static_cast<unsigned>(invocation.number("proxy-port").value_or(0));
   sockets_options.download_from = invocation.all("download-from");
+  if (invocation.get("latency") == "none") lab::without_latency(options);
   lab::Faults faults;
   if (const auto file = invocation.find("faults"))
     faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
@@ -213,6 +255,8 @@ int run_lab(Context& context, const Invocation& invocation) {
   home.estate.clusters().use_git(&git);
   home.estate.clusters().programs = programs;
   faults.arm(home);
+  Requests requests{context, invocation.find("requests")};
+  sockets_options.seen = requests.listener();
   lab::Sockets sockets{home.world, context.clock, sockets_options};
   text::Value data = describe(home, sockets);
   if (repositories) data.set("git", text::Value::string(*repositories));
@@ -221,8 +265,13 @@ int run_lab(Context& context, const Invocation& invocation) {
   if (ca_file) context.files.write(*ca_file, home.internet.roots.certificate_pem(), 0644);
   print(context, invocation, data, for_people(data, home, ca_file));
   context.out.flush();
-  while (signals.wait() == SIGHUP) play_again(context, invocation, home, sockets);
+  for (int signal = signals.wait(); signal == SIGHUP || signal == SIGUSR1;
+       signal = signals.wait()) {
+    if (signal == SIGHUP) play_again(context, invocation, home, sockets);
+    if (signal == SIGUSR1) requests.save();
+  }
   sockets.stop();
+  requests.save();
   return 0;
 }
 

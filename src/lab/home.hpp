@@ -65,6 +65,9 @@ class Home {
   void add_lans(const Options& options);
 };
 
+/// Nothing takes time but what somebody waits for by the clock: retries, leases, deadlines.
+void without_latency(Home::Options& options);
+
 /// "3" is pve1, pve2, pve3; "atlas,titan" is those. Throws Error(Usage).
 std::vector<std::string> parse_hosts(const std::string& text);
 

@@ -201,6 +201,7 @@ void Sockets::serve(Network::Id place, net::Incoming request,
       request.local_port = each.port;
     }
   world_.note(fmt::format("{} {} {}", service->name, request.method, request.target));
+  if (options_.seen) options_.seen(*service, request);
   const net::Handler handler = service->handler;
   handler(std::move(request), std::move(responder));
   pump();

@@ -7,6 +7,7 @@
 #include "net/server.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,8 @@ class Sockets {
     unsigned proxy_port = 0;  // any free one
     unsigned block = 77;      // simulated addresses outside 127.0.0.0/8 get 127.BLOCK.x.y
     std::vector<std::string> download_from;  // real hosts that Proxmox may download from
+    /// Told of every request that reaches a service, on the server's thread.
+    std::function<void(const Service&, const net::Incoming&)> seen;
   };
 
   Sockets(World& world, Clock& clock, Options options);

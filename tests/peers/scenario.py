@@ -129,6 +129,12 @@ class Lab:
         run(ROCCA, "kubeconfig", "blue", "--file", "kubeconfig", **self.around)
         run(ROCCA, "talosconfig", "blue", "--file", "talosconfig", **self.around)
 
+    def proxmox(self, path):
+        """What the simulated Proxmox answers to a question of root's."""
+        said = run("curl", "-sS", "--insecure", "-H", f"Authorization: PVEAPIToken={self.info['rootToken']}",
+                   f"{self.info['endpoint']}/api2/json{path}", **self.around)
+        return json.loads(said)["data"]
+
     def children(self):
         return subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True).stdout.split()
 
