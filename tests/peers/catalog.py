@@ -5,7 +5,8 @@ import pathlib
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "minutes"}
+KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "minutes",
+        "files"}
 
 
 class Problem(Exception):
@@ -26,13 +27,16 @@ class Peer:
             raise Problem(f"{place}: unknown key {sorted(unknown)[0]!r}")
         if "peer" not in fields or ("debian" in fields) == ("module" in fields):
             raise Problem(f"{place}: a paragraph needs `peer` and one of `debian` or `module`")
-        if "module" in fields and not {"version", "package", "minutes"} <= set(fields):
-            raise Problem(f"{place}: a Go tool needs `version`, `package` and `minutes`")
+        if "module" in fields and not ({"version", "package", "minutes"} <= set(fields) or
+                                       {"version", "files", "sum"} <= set(fields)):
+            raise Problem(f"{place}: a Go tool needs `version`, `package` and `minutes`, a module's files `version`, "
+                          "`files` and `sum`")
         self.name = fields["peer"][0]
         self.debian = fields.get("debian", [None])[0]
         self.program = fields.get("program", [None])[0]
         self.module = fields.get("module", [None])[0]
         self.package = fields.get("package", [None])[0]
+        self.files = " ".join(fields.get("files", [])).split()
         self.sum = fields.get("sum", [None])[0]
         self.local = fields.get("local", [None])[0]
         self.replaces = [tuple(line.split()) for line in fields.get("replace", [])]
@@ -47,8 +51,8 @@ class Peer:
         return version if status == "installed" else None
 
     def binary(self):
-        """Where the built program of a Go tool lies."""
-        return cache_folder() / "bin" / f"{self.name}-{self.version}"
+        """Where the built program of a Go tool lies, or the folder with a module's files."""
+        return cache_folder() / ("files" if self.files else "bin") / f"{self.name}-{self.version}"
 
     def __str__(self):
         return f"{self.name} {self.version or '(not installed)'}"
