@@ -236,6 +236,99 @@ void check_eviction(Session& at) {
          "a pod that is not there is gone");
 }
 
+void check_stateful_set(Session& at) {
+  const Value set = yaml(R"(
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: { name: kept, namespace: default }
+spec:
+  serviceName: kept
+  replicas: 2
+  selector: { matchLabels: { app: kept } }
+  template:
+    metadata: { labels: { app: kept } }
+    spec: { containers: [ { name: c, image: "img:1" } ] }
+)");
+  at.apply(set);
+  for (const kube::Wait& wait : kube::waits_for(set)) at.wait(wait);
+}
+
+/// A wait that cannot end says why in the words of who knows.
+void check_blocked(Session& at) {
+  Value nowhere = yaml(web);
+  nowhere.find("metadata")->set("name", Value::string("nowhere"));
+  for (const char* part : {"selector", "template"}) {
+    Value& below = *nowhere.find({"spec", part});
+    Value* labels = below.find("matchLabels");
+    if (labels == nullptr) labels = below.find({"metadata", "labels"});
+    labels->set("app", Value::string("nowhere"));
+  }
+  nowhere.find({"spec", "template", "spec"})
+      ->set("nodeSelector", Value::map())
+      .set("there", Value::string("is-none"));
+  at.apply(nowhere);
+  const kube::Wait wait{kube::Wait::For::RolledOut,
+                        {"apps/v1", "Deployment", "default", "nowhere"}};
+  const Tick end = at.clock.tick() + 60s;
+  std::string why;
+  while (why.find("affinity/selector") == std::string::npos && at.clock.tick() < end) {
+    const kube::Verdict verdict = kube::check(at.client, at.discovery, wait);
+    expect(!verdict.done, "it rolled out on no node");
+    why = verdict.waiting_for;
+    std::this_thread::sleep_for(200ms);
+  }
+  expect(why.find("affinity/selector") != std::string::npos, "the wait says only: " + why);
+}
+
+/// A webhook whose Service nobody listens at: too early, not wrong.
+void check_webhook(Session& at) {
+  at.apply(
+      yaml("{apiVersion: v1, kind: Service, metadata: {name: hook, namespace: default}, spec: "
+           "{selector: {app: hook}, ports: [{port: 443}]}}"));
+  at.apply(yaml(R"(
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: { name: peers }
+webhooks:
+  - name: hook.peers.rocca.dev
+    admissionReviewVersions: [v1]
+    sideEffects: None
+    objectSelector: { matchLabels: { hooked: "yes" } }
+    clientConfig: { service: { namespace: default, name: hook } }
+    rules: [ { apiGroups: [""], apiVersions: [v1], operations: ["*"], resources: [configmaps] } ]
+)"));
+  kube::Wait wait{kube::Wait::For::Webhook, {"v1", "ConfigMap", "default", "hooked"}};
+  wait.probe = yaml(
+      "{apiVersion: v1, kind: ConfigMap, metadata: {name: hooked, namespace: default, labels: "
+      "{hooked: 'yes'}}}");
+  // Until the server knows of its webhook everything is taken.
+  const Tick end = at.clock.tick() + 30s;
+  kube::Verdict verdict = kube::check(at.client, at.discovery, wait);
+  while (verdict.done && at.clock.tick() < end) {
+    std::this_thread::sleep_for(200ms);
+    verdict = kube::check(at.client, at.discovery, wait);
+  }
+  expect(!verdict.done && !verdict.hopeless, "nobody listens, and yet: " + verdict.waiting_for);
+  expect(verdict.waiting_for.find("hook") != std::string::npos, verdict.waiting_for);
+  expect(at.client.remove("/apis/admissionregistration.k8s.io/v1/"
+                          "validatingwebhookconfigurations/peers"),
+         "it was not there");
+  at.wait(wait);
+}
+
+void check_removal(Session& at) {
+  kube::Removal removal;
+  removal.propagation = "Foreground";
+  const std::string path = "/apis/apps/v1/namespaces/default/deployments/web";
+  expect(at.client.remove(path, removal), "it was not there");
+  at.wait({kube::Wait::For::Gone, {"apps/v1", "Deployment", "default", "web"}});
+  expect(at.client
+             .list("/apis/apps/v1/namespaces/default/replicasets",
+                   kube::Query{{"labelSelector", "app=web"}})
+             .empty(),
+         "it went before what it owned");
+}
+
 int run(const std::string& kubeconfig, bool controllers) {
   Session at{kubeconfig};
   Checks checks;
@@ -255,6 +348,10 @@ int run(const std::string& kubeconfig, bool controllers) {
   if (controllers) {
     checks.run("rollouts", [&] { check_rollout(at); });
     checks.run("an eviction and its budget", [&] { check_eviction(at); });
+    checks.run("a StatefulSet", [&] { check_stateful_set(at); });
+    checks.run("a rollout that is blocked", [&] { check_blocked(at); });
+    checks.run("a webhook that does not listen", [&] { check_webhook(at); });
+    checks.run("a removal in the foreground", [&] { check_removal(at); });
   }
   return checks.exit_code();
 }
