@@ -230,8 +230,9 @@ class FluxControllers:
     """source-controller and kustomize-controller, started outside of the cluster that `kubeconfig` names."""
 
     def __init__(self, kubeconfig, **environment):
-        base = 20000 + os.getpid() % 20000
-        address = lambda offset: f"127.0.0.1:{base + offset}"
+        number = os.getpid()
+        host = f"127.{number % 250 + 2}.{number // 250 % 250 + 2}.7"
+        address = lambda offset: f"{host}:{9090 + offset}"
         around = {"KUBECONFIG": os.path.abspath(kubeconfig), "RUNTIME_NAMESPACE": "flux-system", "TMPDIR": os.getcwd(), **environment}
         common = ["--events-addr=", "--watch-all-namespaces=true", "--enable-leader-election=false"]
         os.makedirs("artifacts")
