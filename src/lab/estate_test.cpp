@@ -264,6 +264,32 @@ TEST_F(ClusterTest, AnOwnerThatIsAskedToGoHandsTheAddressOver) {
   EXPECT_NE(home.estate.owner_of(vip).value_or(111), 111u);
 }
 
+TEST_F(ClusterTest, WhoIsConnectedToAnotherAddressDoesNotNoticeThatASharedOneMoves) {
+  raise_three();
+  const auto place = [&](unsigned vmid) {
+    for (const Network::Place& each : home.world.network().places())
+      if (each.address == fmt::format("10.0.0.{}", vmid - 100) && each.port == 50000)
+        return each.id;
+    return Network::Id{0};
+  };
+  std::map<unsigned, Network::Id> before;
+  for (unsigned vmid = 111; vmid <= 113; ++vmid) before[vmid] = place(vmid);
+  ASSERT_EQ(call("10.0.0.11", "Shutdown", "", true).code, 0);
+  run_for(1s);
+  ASSERT_NE(home.estate.owner_of(vip).value_or(111), 111u);
+  EXPECT_EQ(place(112), before[112]);
+  EXPECT_EQ(place(113), before[113]);
+}
+
+TEST_F(ClusterTest, TheEphemeralPartitionIsMounted) {
+  raise_node(111, "controlplane");
+  run_for(60s);
+  const Outcome mounts = call("10.0.0.11", "Mounts", "", true);
+  ASSERT_THAT(mounts.answers, ::testing::SizeIs(1));
+  EXPECT_THAT(mounts.answers.front(), HasSubstr("6")) << "sda6 or vda6";
+  EXPECT_THAT(mounts.answers.front(), HasSubstr("/var"));
+}
+
 TEST_F(ClusterTest, WithoutQuorumNobodyHasTheAddress) {
   raise_three();
   for (const unsigned vmid : {112u, 113u}) task("POST", vm_path(vmid, "/status/stop"));

@@ -21,8 +21,11 @@ checks = 0
 def tried(*words, data=None, seconds=60, **environment):
     """(exit code, both outputs) of a program."""
     words = [str(word) for word in words]
-    done = subprocess.run(words, input=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
-                          env={**ENVIRONMENT, **environment})
+    try:
+        done = subprocess.run(words, input=data, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+                              env={**ENVIRONMENT, **environment})
+    except subprocess.TimeoutExpired as late:
+        fail(f"{' '.join(words)} did not end within {seconds} s", (late.stdout or b"").decode(errors="replace")[-6000:])
     return done.returncode, done.stdout.decode(errors="replace")
 
 

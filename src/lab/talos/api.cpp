@@ -507,6 +507,27 @@ void TalosNode::answer_memory(Call& call) const {
   call.reply->send(response);
 }
 
+/// What is mounted, as far as clients look: the root image and the partitions.
+void TalosNode::answer_mounts(Call& call) const {
+  const auto stat = [](const std::string& source, std::uint64_t size, const std::string& target) {
+    std::string out;
+    put_bytes(out, 1, source);
+    put_varint(out, 2, size);
+    put_varint(out, 3, size - size / 8);
+    put_bytes(out, 4, target);
+    return out;
+  };
+  std::string entry;
+  put_bytes(entry, 2, stat("/dev/loop0", std::uint64_t{70} << 20, "/"));
+  put_bytes(entry, 2, stat("tmpfs", machine_.memory / 2, "/run"));
+  if (disk_.installed && config_)
+    for (const Partition& each : partitions())
+      if (!each.target.empty()) put_bytes(entry, 2, stat(each.source, each.size, each.target));
+  std::string response;
+  put_bytes(response, 1, entry);
+  call.reply->send(response);
+}
+
 Routine<void> TalosNode::empty_answer(std::shared_ptr<Call> call) {
   if (!in_container() && call->service == "time.TimeService") {
     answer_time(*call);
@@ -514,6 +535,10 @@ Routine<void> TalosNode::empty_answer(std::shared_ptr<Call> call) {
   }
   if (!in_container() && call->method == "Memory") {
     answer_memory(*call);
+    co_return;
+  }
+  if (!in_container() && call->method == "Mounts") {
+    answer_mounts(*call);
     co_return;
   }
   const bool simulated = std::none_of(std::begin(other_methods), std::end(other_methods),

@@ -292,6 +292,12 @@ class TalosNode {
   void publish_affiliate(const TalosNode& node);
   void publish_kubernetes_node();
   void publish_static_pods();
+  /// Of the disk it is installed on, those that clients see.
+  struct Partition {
+    std::string name, source, target;  // target: where it is mounted, if it is
+    std::uint64_t size = 0;
+  };
+  std::vector<Partition> partitions() const;
   void publish_volumes();
   void publish_status();
 
@@ -347,6 +353,7 @@ class TalosNode {
                               const std::string& id) const;
   void answer_time(Call& call) const;
   void answer_memory(Call& call) const;
+  void answer_mounts(Call& call) const;
   Routine<void> bootstrap(std::shared_ptr<Call> call);
   Routine<void> etcd_members(std::shared_ptr<Call> call);
   Routine<void> etcd_status(std::shared_ptr<Call> call);
@@ -395,7 +402,7 @@ class TalosNode {
   std::function<net::ServerTls()> mint_;  // the certificate of port 50000, made when looked at
   bool maintenance_api_ = false;          // no client certificates asked for
   bool listening_ = false;
-  std::vector<Network::Id> ports_;
+  std::map<std::string, Network::Id> ports_;  // by address
   Network::Host host_;
   std::vector<std::string> claimed_;  // addresses that the network knows us by
   bool warm_ = false;

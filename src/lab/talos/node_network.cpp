@@ -24,7 +24,7 @@ void TalosNode::renew_leases() {
 }
 
 void TalosNode::close_port() {
-  for (const Network::Id port : ports_) world_.network().close(port);
+  for (const auto& [address, port] : ports_) world_.network().close(port);
   ports_.clear();
   listening_ = false;
 }
@@ -37,26 +37,31 @@ void TalosNode::open_port(std::function<net::ServerTls()> mint, bool maintenance
   };
   maintenance_api_ = maintenance;
   if (listening_ && !ports_.empty()) {
-    for (const Network::Id port : ports_) world_.network().replace_tls(port, mint_);
+    for (const auto& [address, port] : ports_) world_.network().replace_tls(port, mint_);
     return;
   }
   listening_ = true;
   listen();
 }
 
-/// At every address by which the network knows this machine.
+/// At every address by which the network knows this machine. Who is connected to one that stays
+/// stays connected: a shared address that comes or goes is nothing to them.
 void TalosNode::listen() {
-  for (const Network::Id port : ports_) world_.network().close(port);
-  ports_.clear();
+  std::erase_if(ports_, [&](const auto& open) {
+    if (std::find(claimed_.begin(), claimed_.end(), open.first) != claimed_.end()) return false;
+    world_.network().close(open.second);
+    return true;
+  });
   for (const std::string& address : claimed_)
-    ports_.push_back(world_.network().open(
-        address, api_port,
-        {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), std::nullopt,
-         [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
-           incoming(std::move(request), std::move(responder));
-         },
-         mint_},
-        host_));
+    if (!ports_.contains(address))
+      ports_[address] = world_.network().open(
+          address, api_port,
+          {fmt::format("talos/{}", hostname_.empty() ? address_ : hostname_), std::nullopt,
+           [this](net::Incoming request, std::shared_ptr<net::Responder> responder) {
+             incoming(std::move(request), std::move(responder));
+           },
+           mint_},
+          host_);
 }
 
 void TalosNode::release_addresses() {

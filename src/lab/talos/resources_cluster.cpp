@@ -111,23 +111,39 @@ void TalosNode::publish_affiliate(const TalosNode& node) {
 }
 
 /// The partitions of an installed Talos, as far as talosctl's health check looks at them.
-void TalosNode::publish_volumes() {
+std::vector<TalosNode::Partition> TalosNode::partitions() const {
   std::uint64_t size = 0;
   for (const Disk& disk : machine_.disks)
     if (disk.name == disk_.installed_disk) size = disk.size;
+  constexpr std::uint64_t small = 104857600;
+  const auto place = [&](unsigned number) {
+    return fmt::format("/dev/{}{}", disk_.installed_disk, number);
+  };
+  return {{"META", place(4), "", 1048576},
+          {"STATE", place(5), "/system/state", small},
+          {"EPHEMERAL", place(6), "/var", size > 2 * small ? size - 2 * small : size}};
+}
+
+void TalosNode::publish_volumes() {
   constexpr std::uint64_t ready = 6;  // VolumePhaseReady
-  const std::uint64_t small = 104857600;
-  unsigned number = 4;
-  for (const auto& [name, bytes] : {std::pair{"META", std::uint64_t{1048576}},
-                                    {"STATE", small},
-                                    {"EPHEMERAL", size > 2 * small ? size - 2 * small : size}}) {
-    const std::string place = fmt::format("/dev/{}{}", disk_.installed_disk, number++);
+  for (const Partition& each : partitions()) {
     std::string spec;
     put_varint(spec, 1, ready);
-    put_bytes(spec, 2, place);
-    put_varint(spec, 9, bytes);
-    store_.set("runtime", "VolumeStatuses.block.talos.dev", name, "block.VolumeManagerController",
-               spec, fmt::format("phase: ready\nlocation: {}\nsize: {}\n", place, bytes));
+    put_bytes(spec, 2, each.source);
+    put_varint(spec, 9, each.size);
+    store_.set("runtime", "VolumeStatuses.block.talos.dev", each.name,
+               "block.VolumeManagerController", spec,
+               fmt::format("phase: ready\nlocation: {}\nsize: {}\n", each.source, each.size));
+    if (each.target.empty()) continue;
+    std::string mount;
+    put_bytes(mount, 1, each.source);
+    put_bytes(mount, 2, each.target);
+    put_bytes(mount, 3, "xfs");
+    store_.set("runtime", "MountStatuses.runtime.talos.dev", each.name,
+               "runtime.MountStatusController", mount,
+               fmt::format("source: {}\ntarget: {}\nfilesystemType: xfs\noptions: []\nencrypted: "
+                           "false\n",
+                           each.source, each.target));
   }
 }
 

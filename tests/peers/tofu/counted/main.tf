@@ -244,7 +244,7 @@ resource "talos_machine_configuration_apply" "controller" {
   endpoint                    = local.controllers[count.index].address
   node                        = local.controllers[count.index].address
   config_patches              = [yamlencode({ machine = { network = { hostname = local.controllers[count.index].name } } })]
-  on_destroy                  = var.on_destroy ? { graceful = true, reset = true, reboot = false } : null
+  on_destroy                  = var.on_destroy ? { graceful = false, reset = true, reboot = false } : null
   depends_on                  = [proxmox_virtual_environment_vm.controller]
 }
 
@@ -255,7 +255,7 @@ resource "talos_machine_configuration_apply" "worker" {
   endpoint                    = local.workers[count.index].address
   node                        = local.workers[count.index].address
   config_patches              = [yamlencode({ machine = { network = { hostname = local.workers[count.index].name } } })]
-  on_destroy                  = var.on_destroy ? { graceful = true, reset = true, reboot = false } : null
+  on_destroy                  = var.on_destroy ? { graceful = false, reset = true, reboot = false } : null
   depends_on                  = [proxmox_virtual_environment_vm.worker]
 }
 

@@ -188,8 +188,9 @@ data "talos_cluster_health" "this" {
   worker_nodes           = [for key in keys(local.workers) : local.address[key]]
   endpoints              = [for key in keys(local.control) : local.address[key]]
   skip_kubernetes_checks = false
-  depends_on             = [talos_machine_bootstrap.this]
-  timeouts               = { read = "10m" }
+  # Of the configs too: else it looks for a new node before there is one.
+  depends_on             = [talos_machine_bootstrap.this, talos_machine_configuration_apply.this]
+  timeouts               = { read = "60s" }
 }
 
 resource "talos_cluster_kubeconfig" "this" {
