@@ -45,6 +45,31 @@ const Member* find(const std::vector<Member>& members, const std::string& node) 
   return found == members.end() ? nullptr : &*found;
 }
 
+/// A VM that was taken over: nobody marked it, so its UUID and its id stand for the proof.
+Proof prove_adopted(const Shown& shown, const Identity& expected) {
+  const std::string mark = ownership_mark(expected.cluster, expected.node);
+  const bool by_uuid = shown.uuid == expected.uuid;
+  const bool by_id = shown.vmid == *expected.adopted_vmid;
+  const bool marked = shown.family == ownership_family;
+  const bool by_mark = marked && shown.sku == mark;
+  if (by_uuid && marked && !by_mark)
+    return {Ownership::Contradicts, fmt::format("{} has the UUID of {}, but carries the mark {}",
+                                                shown.where, mark, shown.sku)};
+  if (by_uuid && by_id)
+    return {Ownership::Ours, fmt::format("{} has the UUID and the id that {} was taken over with",
+                                         shown.where, mark)};
+  if (by_uuid)
+    return {Ownership::Contradicts,
+            fmt::format("{} has the UUID of {}, which was taken over as VM {}: a restored backup?",
+                        shown.where, mark, *expected.adopted_vmid)};
+  if (by_mark)
+    return {Ownership::Contradicts,
+            fmt::format("{} carries the mark {}, but its UUID is {} and not {}", shown.where, mark,
+                        shown.uuid ? to_string(*shown.uuid) : "absent", to_string(expected.uuid))};
+  return {Ownership::Foreign,
+          fmt::format("{} is not the VM that {} was taken over as", shown.where, mark)};
+}
+
 std::size_t voters(const std::vector<Member>& members) {
   return static_cast<std::size_t>(
       std::count_if(members.begin(), members.end(), [](const Member& m) { return m.voting; }));
@@ -61,6 +86,7 @@ std::string ownership_mark(const std::string& cluster, const std::string& node) 
 }
 
 Proof prove(const Shown& shown, const Identity& expected) {
+  if (expected.adopted_vmid) return prove_adopted(shown, expected);
   const std::string mark = ownership_mark(expected.cluster, expected.node);
   const bool by_uuid = shown.uuid == expected.uuid;
   const bool by_mark = shown.family == ownership_family && shown.sku == mark;

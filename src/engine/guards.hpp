@@ -3,6 +3,7 @@
 #include "base/uuid.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,9 @@ struct Identity {
   std::string cluster;
   std::string node;
   Uuid uuid;  // derived from the cluster's id and the node's name
+  /// There for a VM that another tool made and that was taken over as it is: it carries no mark,
+  /// and its UUID is the one it had. Both were written down then, and both must still agree.
+  std::optional<std::uint64_t> adopted_vmid = {};
 };
 
 /// The UUID of a node's VM: the same for ever, and another one for every cluster and node.
@@ -33,6 +37,7 @@ struct Shown {
   std::optional<Uuid> uuid;
   std::string family;
   std::string sku;
+  std::uint64_t vmid = 0;
 };
 
 enum class Ownership {
@@ -46,7 +51,8 @@ struct Proof {
   std::string reason;  // for people, always
 };
 
-/// Only UUID and mark count; an id, a name or a tag proves nothing.
+/// Only UUID and mark count; an id, a name or a tag proves nothing. Of an adopted VM the UUID and
+/// the id count together, and a mark that says something else counts against it.
 Proof prove(const Shown& shown, const Identity& expected);
 
 /// Which of all VMs that were seen may be destroyed as this node's: exactly one that is ours. Two

@@ -51,6 +51,40 @@ TEST(Identity, TwoWithOneProofAreBothLeftAloneAndNamed) {
       << "half a proof is a refusal";
 }
 
+// A VM that was taken over carries no mark. Every combination of UUID, id, family and mark: it is
+// ours only by the UUID and the id together, and never against a mark.
+TEST(Identity, AnAdoptedVmIsProvedByItsUuidAndItsId) {
+  const Uuid its = *Uuid::parse("1cb0a0e6-6d38-4c83-8d21-8a0d7b5b1c11");
+  const Identity adopted{"blue", "cp-1", its, 104};
+  unsigned ours = 0;
+  for (const auto& uuid : {std::optional{its}, std::optional{expected.uuid}, std::optional<Uuid>{}})
+    for (const std::uint64_t vmid : {104u, 105u, 0u})
+      for (const std::string family : {"rocca", "", "other"})
+        for (const std::string sku : {"blue/cp-1", "blue/cp-2", "green/cp-1", ""}) {
+          Shown shown = vm(uuid, family, sku);
+          shown.vmid = vmid;
+          const bool by_uuid = uuid == its;
+          const bool by_mark = family == "rocca" && sku == "blue/cp-1";
+          const bool against = family == "rocca" && sku != "blue/cp-1";
+          const Proof proof = prove(shown, adopted);
+          const bool is_ours = by_uuid && vmid == 104 && !against;
+          ours += is_ours;
+          EXPECT_EQ(proof.ownership == Ownership::Ours, is_ours);
+          EXPECT_EQ(proof.ownership == Ownership::Foreign, !by_uuid && !by_mark)
+              << "an id, a name or a tag alone says nothing";
+          EXPECT_THAT(proof.reason, HasSubstr("VM 104"));
+        }
+  EXPECT_EQ(ours, 9u);
+  // The restored copy of one that is still there is left alone, and so is one that is alone.
+  Shown original = vm(its, "", "", "VM 104 on atlas"), copy = vm(its, "", "", "VM 204 on bear");
+  original.vmid = 104;
+  copy.vmid = 204;
+  EXPECT_EQ(match({copy, original}, adopted).index, 1u);
+  EXPECT_FALSE(match({copy}, adopted).index);
+  EXPECT_THAT(match({copy}, adopted).refusal, HasSubstr("taken over as VM 104"));
+  EXPECT_FALSE(match({vm({}, "", "")}, adopted).index);
+}
+
 std::vector<Member> members(std::size_t count, unsigned healthy_bits) {
   std::vector<Member> all;
   for (std::size_t i = 0; i < count; ++i)

@@ -20,6 +20,13 @@ struct Kind {
 
 using Add = std::function<void(Made)>;
 
+/// Those that are made of an image: not the ones that were taken over as they run.
+void each_made(const Cluster& cluster, const std::function<void(const spec::Node&)>& then) {
+  if (*cluster.spec.talos.boot == spec::Boot::Template) return;
+  for (const spec::Node& node : cluster.spec.nodes)
+    if (node.machine && !cluster.is_adopted(node.name)) then(node);
+}
+
 void each_virtual(const Cluster& cluster, const std::function<void(const spec::Node&)>& then) {
   for (const spec::Node& node : cluster.spec.nodes)
     if (node.machine) then(node);
@@ -29,18 +36,14 @@ const std::vector<Kind>& table() {
   static const std::vector<Kind> kinds = {
       {"schematic",
        [](const Cluster& cluster, const Ground& ground, const Add& add) {
-         each_virtual(cluster, [&](const spec::Node& node) {
-           if (*cluster.spec.talos.boot != spec::Boot::Template)
-             add(make_schematic(cluster, ground, node));
-         });
+         each_made(cluster,
+                   [&](const spec::Node& node) { add(make_schematic(cluster, ground, node)); });
        },
        leftover_memory, true},
       {"image",
        [](const Cluster& cluster, const Ground& ground, const Add& add) {
-         each_virtual(cluster, [&](const spec::Node& node) {
-           if (*cluster.spec.talos.boot != spec::Boot::Template)
-             add(make_image(cluster, ground, node));
-         });
+         each_made(cluster,
+                   [&](const spec::Node& node) { add(make_image(cluster, ground, node)); });
        },
        leftover_image, true},
       {"vm",
@@ -56,7 +59,7 @@ const std::vector<Kind>& table() {
        leftover_machine, true},
       {"media",
        [](const Cluster& cluster, const Ground&, const Add& add) {
-         each_virtual(cluster, [&](const spec::Node& node) {
+         each_made(cluster, [&](const spec::Node& node) {
            if (*cluster.spec.talos.boot == spec::Boot::Iso) add(make_media(cluster, node));
          });
        },

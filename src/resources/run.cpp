@@ -57,6 +57,23 @@ void require_hosts(const spec::Spec& spec, const std::vector<proxmox::NodeInfo>&
       require(**node.machine->host, fmt::format("nodes.{}.machine.host", node.name));
 }
 
+/// The lock is gone: what VMs were taken over with is in the state as well. Nothing else shows that
+/// they are ours.
+void recall_adopted(spec::Lock& lock, const state::State& prior) {
+  for (const auto& [address, item] : prior.items) {
+    if (engine::kind_of(address) != "vm" || fact(item.facts, "adopted") != "yes") continue;
+    const auto vmid = parse_uint(fact(item.facts, "vmid"));
+    const auto uuid = Uuid::parse(fact(item.facts, "uuid"));
+    if (vmid && uuid) lock.nodes[fact(item.facts, "node")] = {fact(item.facts, "host"), vmid, uuid};
+  }
+}
+
+/// A VM that was taken over and is gone for good: whoever has its name next is one of our own.
+void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string& node)>& gone) {
+  for (auto& [node, chosen] : lock.nodes)
+    if (chosen.vmid && chosen.uuid && gone(node)) chosen.uuid.reset();
+}
+
 }  // namespace
 
 void RunWorlds::with(const std::string&, std::stop_token stop,
@@ -111,6 +128,7 @@ void Run::Impl::load(Look& look) {
         .hint(
             "did the secrets bundle change? A cluster keeps its bundle for ever; a copied folder "
             "needs a state of its own");
+  if (cluster.lock.nodes.empty()) recall_adopted(cluster.lock, look.prior);
 }
 
 void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked>& marked) {
@@ -373,6 +391,10 @@ engine::Report Run::up(const engine::EventSink& events) {
     if (const auto uuid = Uuid::parse(fact(item.facts, "uuid")))
       learned.nodes[node->name].uuid = *uuid;
   }
+  forget_adopted(learned, [&](const std::string& node) {
+    return impl.cluster.spec.find_node(node) == nullptr &&
+           !impl.up->prior.items.contains(vm_address(node));
+  });
   if (!impl.options.locked) impl.write_lock(learned);
   return report;
 }
@@ -415,7 +437,11 @@ engine::Report Run::down(const engine::EventSink& events) {
                        .hint("run `rocca down` again");
     report.steps[vm_address(vm.node)] = result;
   }
-  if (left.empty()) impl.call("state", [&] { impl.doors.store.clear(); });
+  if (!left.empty()) return report;
+  spec::Lock without = impl.cluster.lock;
+  forget_adopted(without, [](const std::string&) { return true; });
+  impl.write_lock(without);
+  impl.call("state", [&] { impl.doors.store.clear(); });
   return report;
 }
 

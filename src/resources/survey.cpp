@@ -36,7 +36,7 @@ engine::Shown shown_of(const proxmox::VmRow& row, const proxmox::VmConfig& confi
   // The list's names lag; the configuration's do not.
   if (const std::string* name = config.find("name")) named.name = *name;
   return {describe(named), config.uuid(), config.smbios("family").value_or(""),
-          config.smbios("sku").value_or("")};
+          config.smbios("sku").value_or(""), row.vmid};
 }
 
 bool has_our_tags(const proxmox::VmRow& row, const std::string& cluster) {

@@ -52,6 +52,13 @@ class VmKind final : public Thing {
   }
 
   Change diff(const std::optional<Live>& live) const override {
+    if (!live && wish_.identity.adopted_vmid)
+      return refuse(
+          fmt::format("VM {}, which was taken over as {}, is gone", *wish_.identity.adopted_vmid,
+                      wish_.node),
+          fmt::format("take {0} out of the spec; or take nodes.{0} out of rocca.lock, and a new VM "
+                      "is made in its place",
+                      wish_.node));
     if (!live)
       return create(fmt::format("no VM carries the mark {}",
                                 engine::ownership_mark(wish_.identity.cluster, wish_.node)));
@@ -210,6 +217,11 @@ class VmKind final : public Thing {
     }
     conclude(change);
     only_removal(change);
+    if (change.action == Action::Replace && wish_.identity.adopted_vmid && change.refusal.empty()) {
+      change.refusal = fmt::format("{} would have to be made anew ({}), and it was taken over",
+                                   wish_.node, change.reason);
+      change.hint = "put back what the spec says of it: rocca makes anew only what it has made";
+    }
     if (change.action == Action::Replace && wish_.control_plane && change.refusal.empty()) {
       change.refusal = fmt::format("{} would have to be made anew ({}), and it is a control plane",
                                    wish_.node, change.reason);
@@ -366,9 +378,10 @@ class VmKind final : public Thing {
     }
     for (const DiskWish& disk : wish_.disks)
       if (std::find(sizes.begin(), sizes.end(), disk.slot) != sizes.end()) {
+        const std::string slot = slot_in(wish_, disk, config);
         const std::string upid =
-            client.start_resize(row.node, row.vmid, disk.slot, disk.size, config.digest).text;
-        world.survey.resized(row.vmid, disk.slot, disk.size);
+            client.start_resize(row.node, row.vmid, slot, disk.size, config.digest).text;
+        world.survey.resized(row.vmid, slot, disk.size);
         return {upid, "resize"};
       }
     if (power) return {client.start_vm(row.node, row.vmid).text, "start"};
@@ -472,7 +485,7 @@ Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& nod
        note != ground.prior.notes.end() && note->first.starts_with(left); ++note)
     wish.left[note->first.substr(left.size())] = note->second;
   std::vector<std::string> needs;
-  if (*cluster.spec.talos.boot != spec::Boot::Template) {
+  if (*cluster.spec.talos.boot != spec::Boot::Template && !wish.identity.adopted_vmid) {
     const std::string& storage = *cluster.spec.proxmox->image_storage;
     const bool shared = ground.shared_storages.contains(storage);
     needs.push_back(image_address(storage, shared ? "" : wish.host, image_file(cluster, node)));

@@ -88,7 +88,7 @@ VmSight find_vm(World& world, const VmSearch& search) {
       continue;
     }
     const bool by_its_notes = at_its_id || (search.everywhere && !search.vmid);
-    if (by_its_notes && is_our_clone(*config, search.identity) &&
+    if (by_its_notes && !search.identity.adopted_vmid && is_our_clone(*config, search.identity) &&
         (search.name.empty() || row.name == search.name) &&
         config->smbios("sku").value_or("").empty()) {
       sight.unmarked = {row, *config};
@@ -154,6 +154,7 @@ engine::Fields facts_of(const VmSight::Found& vm, const engine::Identity& identi
   if (const std::string* nic = config.find("net0"))
     facts["mac"] = proxmox::PropertyString::parse("net0", *nic).value_or("macaddr", "");
   if (!address.empty()) facts["address"] = address;
+  if (identity.adopted_vmid) facts["adopted"] = "yes";
   return facts;
 }
 

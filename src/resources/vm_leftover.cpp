@@ -156,7 +156,7 @@ class LeftoverVm final : public Thing {
 
   /// Killed a moment after it had asked for a clone, a run has left nothing but the task.
   std::optional<proxmox::Upid> clone_under_way(World& world) const {
-    if (template_.empty()) return std::nullopt;
+    if (template_.empty() || identity_.adopted_vmid) return std::nullopt;
     try {
       for (const proxmox::VmRow& row : world.survey.rows(world.proxmox()))
         if (row.is_template && row.name == template_)
@@ -169,7 +169,8 @@ class LeftoverVm final : public Thing {
 
   /// Only looked for: a host that is away has nothing to say, and nothing was known of a rest.
   std::vector<std::string> find_rest(World& world) const {
-    if (!vmid_ || host_.empty()) return {};
+    // Nothing of ours has ever made a VM that was taken over.
+    if (!vmid_ || host_.empty() || identity_.adopted_vmid) return {};
     try {
       return rest_of_create(world, rest_search());
     } catch (const Error& error) {

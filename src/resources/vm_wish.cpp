@@ -32,27 +32,41 @@ bool is_data_slot(const std::string& option) {
   return proxmox::family(option) == "scsi" && option != "scsihw";
 }
 
+/// Where another tool may have put what we put on SCSI.
+bool is_disk_slot(const std::string& option) {
+  const std::string_view bus = proxmox::family(option);
+  return is_data_slot(option) || bus == "virtio" || bus == "sata";
+}
+
 /// Does this part of an option's value belong to us?
 bool declared(const std::string& option, const std::string& key) {
   const auto among = [&](const auto& keys) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();
   };
-  if (is_data_slot(option)) return among(of_disks);
+  if (is_disk_slot(option)) return among(of_disks);
   if (proxmox::family(option) == "net") return among(of_nics);
   if (option == "agent") return among(of_agents);
   return true;
 }
 
-bool has_parts(const std::string& option) {
-  return is_data_slot(option) || proxmox::family(option) == "net" || option == "agent";
+/// A hardware address or a serial number that is not asked for is the VM's own.
+bool counts(const std::string& option, const std::string& key, const PropertyString& wanted) {
+  if (!declared(option, key)) return false;
+  return (key != "macaddr" && key != "serial") || wanted.find(key) != nullptr;
 }
 
-/// The declared parts of a value, in one order and spelling.
-std::string declared_parts(const std::string& option, const std::string& text) {
+bool has_parts(const std::string& option) {
+  return is_disk_slot(option) || proxmox::family(option) == "net" || option == "agent";
+}
+
+/// The parts of a value that count where `wanted` is asked for, in one order and spelling.
+std::string declared_parts(const std::string& option, const std::string& text,
+                           const std::string& wanted) {
   const PropertyString properties = PropertyString::parse(option, proxmox::normalise(option, text));
+  const PropertyString wish = PropertyString::parse(option, proxmox::normalise(option, wanted));
   std::vector<std::string> parts;
   for (const PropertyString::Property& property : properties.properties())
-    if (declared(option, property.key)) parts.push_back(property.key + "=" + property.value);
+    if (counts(option, property.key, wish)) parts.push_back(property.key + "=" + property.value);
   std::sort(parts.begin(), parts.end());
   return join(parts, ",");
 }
@@ -64,7 +78,7 @@ std::string with_our_parts(const std::string& option, const std::string& wanted,
   const PropertyString ours = PropertyString::parse(option, wanted);
   const std::vector<PropertyString::Property> found_parts = result.properties();
   for (const PropertyString::Property& property : found_parts)
-    if (declared(option, property.key)) result.erase(property.key);
+    if (counts(option, property.key, ours)) result.erase(property.key);
   for (const PropertyString::Property& property : ours.properties())
     if (declared(option, property.key)) result.set(property.key, property.value);
   return result.print();
@@ -72,8 +86,17 @@ std::string with_our_parts(const std::string& option, const std::string& wanted,
 
 bool same(const std::string& option, const std::string& wanted, const std::string& found) {
   if (option == "description") return trim(wanted) == trim(found);
-  if (has_parts(option)) return declared_parts(option, wanted) == declared_parts(option, found);
+  if (has_parts(option))
+    return declared_parts(option, wanted, wanted) == declared_parts(option, found, wanted);
   return proxmox::same_meaning(option, wanted, found);
+}
+
+/// Of a disk that may stand on another bus than ours would: the parts are the same there.
+std::string disk_parts(const std::string& slot, const std::string& found, const DiskWish& disk) {
+  PropertyString moved{disk.slot};
+  const PropertyString parts = PropertyString::parse(slot, found);
+  for (const PropertyString::Property& part : parts.properties()) moved.set(part.key, part.value);
+  return declared_parts(disk.slot, moved.print(), disk.drive.print());
 }
 
 Bytes size_in(const std::string& slot, const std::string& text) {
@@ -104,7 +127,8 @@ void set_disks(VmWish& wish, const spec::Spec& spec, const spec::Node& node,
       made.drive.import_from = image;
     else
       made.drive.size = made.size;
-    made.drive.serial = talos::disk_serial(disk);
+    made.serial = talos::disk_serial(disk);
+    if (!wish.adopted()) made.drive.serial = made.serial;
     made.drive.iothread = *disk.iothread;
     made.drive.discard = disk.discard;
     made.drive.ssd = disk.ssd;
@@ -119,7 +143,10 @@ void set_network(VmWish& wish, const spec::Spec& spec, const spec::Node& node) {
   for (std::size_t i = 0; i < machine.nics.size(); ++i) {
     const spec::Nic& nic = machine.nics[i];
     proxmox::Nic made;
-    made.mac = nic.mac ? **nic.mac : derive_mac(wish.identity.uuid, i);
+    if (nic.mac)
+      made.mac = **nic.mac;
+    else if (!wish.adopted())
+      made.mac = derive_mac(wish.identity.uuid, i);
     made.bridge = nic.bridge ? **nic.bridge : *spec.proxmox->bridge;
     // What the spec says of the cluster's network is about the first link.
     const auto& vlan = nic.vlan || i > 0 ? nic.vlan : spec.network.vlan;
@@ -150,9 +177,9 @@ void set_network(VmWish& wish, const spec::Spec& spec, const spec::Node& node) {
 void add_pending(const VmWish& wish, const proxmox::VmConfig& config, Fields& fields) {
   const auto options = wish.options();
   for (const auto& [option, value] : config.pending) {
-    const auto disk =
-        std::find_if(wish.disks.begin(), wish.disks.end(),
-                     [&, &name = option](const DiskWish& each) { return each.slot == name; });
+    const auto disk = std::find_if(
+        wish.disks.begin(), wish.disks.end(),
+        [&, &name = option](const DiskWish& each) { return slot_in(wish, each, config) == name; });
     bool kept = true;
     if (disk != wish.disks.end()) {
       kept = value && same(option, disk->drive.print(), *value);
@@ -170,7 +197,46 @@ void add_pending(const VmWish& wish, const proxmox::VmConfig& config, Fields& fi
   }
 }
 
+/// The order in which a user counts disks.
+std::pair<int, std::uint64_t> rank_of(const std::string& slot) {
+  constexpr std::array buses = {"scsi", "virtio", "sata", "ide"};
+  const std::string bus{proxmox::family(slot)};
+  const auto found = std::find(buses.begin(), buses.end(), bus);
+  return {static_cast<int>(found - buses.begin()),
+          parse_uint(std::string_view(slot).substr(bus.size())).value_or(0)};
+}
+
 }  // namespace
+
+std::vector<std::string> disk_slots(const proxmox::VmConfig& config) {
+  std::vector<std::string> slots;
+  for (const auto& [option, value] : config.options) {
+    const std::string_view bus = proxmox::family(option);
+    if (!proxmox::is_drive(option) || bus == "efidisk" || bus == "tpmstate" || bus == "unused")
+      continue;
+    const PropertyString properties = PropertyString::parse(option, value);
+    if (properties.value_or("media", "disk") == "disk" &&
+        properties.value_or("file", "").find("cloudinit") == std::string::npos)
+      slots.push_back(option);
+  }
+  const std::string boot = config.value_or("boot", "");
+  std::string first;
+  if (boot.starts_with("order="))
+    for (const std::string& slot : split(std::string_view(boot).substr(6), ';'))
+      if (first.empty() && std::find(slots.begin(), slots.end(), slot) != slots.end()) first = slot;
+  std::sort(slots.begin(), slots.end(), [&](const std::string& a, const std::string& b) {
+    if ((a == first) != (b == first)) return a == first;
+    return rank_of(a) < rank_of(b);
+  });
+  return slots;
+}
+
+std::string slot_in(const VmWish& wish, const DiskWish& disk, const proxmox::VmConfig& config) {
+  if (!wish.adopted()) return disk.slot;
+  const std::vector<std::string> slots = disk_slots(config);
+  const auto index = static_cast<std::size_t>(&disk - wish.disks.data());
+  return index < slots.size() ? slots[index] : disk.slot;
+}
 
 VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
   static_cast<void>(ground);
@@ -241,6 +307,9 @@ std::map<std::string, std::string> VmWish::options() const {
   }
   // An ISO leaves the order with its drive.
   options["boot"] = "order=scsi0";
+  if (adopted())
+    for (const char* untold : {"balloon", "boot", "description", "ostype", "sockets", "tags"})
+      options.erase(untold);
   return options;
 }
 
@@ -273,7 +342,7 @@ Fields wished_fields(const VmWish& wish) {
   Fields fields;
   for (const auto& [option, value] : wish.options()) fields[option] = value;
   for (const DiskWish& disk : wish.disks) {
-    fields[disk.slot] = declared_parts(disk.slot, disk.drive.print());
+    fields[disk.slot] = declared_parts(disk.slot, disk.drive.print(), disk.drive.print());
     fields[disk.slot + ".size"] = to_string(disk.size);
     fields[disk.slot + ".storage"] = disk.storage;
   }
@@ -293,27 +362,29 @@ Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool run
   }
   // An ISO that is still there stands last in the order: that is what was asked for at first.
   if (const std::string* boot = config.find("boot"))
-    if (boot->starts_with("order=scsi0")) fields["boot"] = wish.options().at("boot");
+    if (boot->starts_with("order=scsi0") && !wish.adopted())
+      fields["boot"] = wish.options().at("boot");
   const Fields wished = wished_fields(wish);
   std::vector<std::string> slots;
   for (const DiskWish& disk : wish.disks) {
-    slots.push_back(disk.slot);
-    const std::string* found = config.find(disk.slot);
+    const std::string slot = slot_in(wish, disk, config);
+    slots.push_back(slot);
+    const std::string* found = config.find(slot);
     if (found == nullptr) continue;
-    fields[disk.slot] = declared_parts(disk.slot, *found);
-    fields[disk.slot + ".storage"] = storage_of(volume_in(disk.slot, *found));
+    fields[disk.slot] = disk_parts(slot, *found, disk);
+    fields[disk.slot + ".storage"] = storage_of(volume_in(slot, *found));
     // Storages round up to their own grain: a little more is what was asked for.
-    const Bytes size = size_in(disk.slot, *found);
+    const Bytes size = size_in(slot, *found);
     const bool rounded = size >= disk.size && size.count() - disk.size.count() < (64ull << 20);
     fields[disk.slot + ".size"] = to_string(rounded ? disk.size : size);
   }
   // A disk with a serial number that we gave and that is no longer wanted.
   for (const auto& [option, value] : config.options) {
     if (!is_data_slot(option) || !proxmox::is_drive(option)) continue;
-    if (std::find(slots.begin(), slots.end(), option) != slots.end()) continue;
+    if (std::find(slots.begin(), slots.end(), option) != slots.end() || wish.adopted()) continue;
     const PropertyString properties = PropertyString::parse(option, value);
     if (properties.value_or("media", "disk") == "disk" && properties.find("serial") != nullptr)
-      fields[option] = declared_parts(option, value);
+      fields[option] = declared_parts(option, value, value);
   }
   if (!wish.cloud_init_slot.empty())
     if (const std::string* drive = config.find(wish.cloud_init_slot))
@@ -337,7 +408,10 @@ proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
   update.digest = config.digest;
   const auto options = wish.options();
   for (const std::string& field : fields) {
-    const std::string* found = config.find(field);
+    const auto disk = std::find_if(wish.disks.begin(), wish.disks.end(),
+                                   [&](const DiskWish& each) { return each.slot == field; });
+    const std::string slot = disk == wish.disks.end() ? field : slot_in(wish, *disk, config);
+    const std::string* found = config.find(slot);
     if (const auto option = options.find(field); option != options.end()) {
       const bool mixed = found != nullptr && has_parts(field);
       update.set[field] = mixed ? with_our_parts(field, option->second, *found) : option->second;
@@ -347,18 +421,18 @@ proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
       update.set[field] = wish.create.drives.at(field).print();
       continue;
     }
-    const auto disk = std::find_if(wish.disks.begin(), wish.disks.end(),
-                                   [&](const DiskWish& each) { return each.slot == field; });
     if (disk == wish.disks.end()) {
       if (found != nullptr && is_data_slot(field)) update.erase.push_back(field);
       continue;
     }
     if (found == nullptr) {
-      update.set[field] = disk->drive.print();
+      proxmox::Drive drive = disk->drive;
+      if (drive.serial.empty()) drive.serial = disk->serial;
+      update.set[slot] = drive.print();
       continue;
     }
     // The stored volume is named again: `STORAGE:32` would allocate another disk.
-    update.set[field] = with_our_parts(field, disk->drive.print(), *found);
+    update.set[slot] = with_our_parts(slot, disk->drive.print(), *found);
   }
   return update;
 }

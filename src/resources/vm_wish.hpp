@@ -16,6 +16,7 @@ struct DiskWish {
   std::string storage;
   Bytes size;
   proxmox::Drive drive;  // as it is asked for
+  std::string serial;    // of one that is made anew; one that was taken over keeps what it has
 };
 
 /// All that a node's VM should be.
@@ -33,9 +34,19 @@ struct VmWish {
   bool begun = false;  // by an earlier run, and never settled
   Fields left;         // values that the user leaves as they were found, by field
 
+  /// It was made by another tool: what the spec cannot say of it (notes, tags, order of boot,
+  /// sockets, hardware addresses that nobody wrote down) stays as it was found.
+  bool adopted() const { return identity.adopted_vmid.has_value(); }
   /// Options and values that are compared, as Proxmox would be asked for them.
   std::map<std::string, std::string> options() const;
 };
+
+/// Where the disks of a VM stand, the one it boots from first: cloud-init, ISO and EFI drives are
+/// none.
+std::vector<std::string> disk_slots(const proxmox::VmConfig& config);
+/// Where a disk of the wish stands in a VM: one that was taken over may have it elsewhere than we
+/// would have put it.
+std::string slot_in(const VmWish& wish, const DiskWish& disk, const proxmox::VmConfig& config);
 
 VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node);
 

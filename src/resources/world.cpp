@@ -25,6 +25,10 @@ Uuid Cluster::uuid_of(const std::string& node) const {
 }
 
 engine::Identity Cluster::identity_of(const std::string& node) const {
+  const auto locked = lock.nodes.find(node);
+  // A machine that was there before has no VM id, one of our own making no UUID.
+  if (locked != lock.nodes.end() && locked->second.uuid && locked->second.vmid)
+    return {name(), node, *locked->second.uuid, *locked->second.vmid};
   return {name(), node, engine::derive_uuid(id(), node)};
 }
 

@@ -73,7 +73,11 @@ struct Cluster {
   /// The UUID a node's machine is known by: the one in the lock for a machine that was there
   /// before, else the derived one.
   Uuid uuid_of(const std::string& node) const;
+  /// What its VM must show. The lock of one that was taken over has both its id and its UUID.
   engine::Identity identity_of(const std::string& node) const;
+  bool is_adopted(const std::string& node) const {
+    return identity_of(node).adopted_vmid.has_value();
+  }
 };
 
 /// All that a run needs of its cluster beside the spec, found out without asking the world: the
