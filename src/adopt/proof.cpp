@@ -1,0 +1,58 @@
+#include "adopt/proof.hpp"
+
+#include "resources/vm_wish.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::adopt {
+
+FirstPlan judge(const engine::Plan& plan) {
+  FirstPlan first;
+  for (const auto& [address, why] : plan.failed)
+    first.differs.push_back(fmt::format("{} could not be read: {}", address, why));
+  for (const engine::Planned& step : plan.steps) {
+    const std::string kind = engine::kind_of(step.address);
+    if (kind == "access" && step.change.action == engine::Action::Create) continue;
+    const bool only_values = kind == "vm" && !step.change.fields.empty() &&
+                             step.change.action != engine::Action::Create &&
+                             step.change.action != engine::Action::Destroy;
+    if (!only_values) {
+      std::string line =
+          fmt::format("{} {}: {}", engine::sign_of(step.change.action), step.address,
+                      step.change.refusal.empty() ? step.change.reason : step.change.refusal);
+      for (const engine::FieldChange& field : step.change.fields)
+        line += fmt::format("\n      {}: {}", field.field, engine::to_string(field.effect));
+      first.differs.push_back(std::move(line));
+      continue;
+    }
+    for (const engine::FieldChange& field : step.change.fields) {
+      if (field.field == "power")
+        first.differs.push_back(step.address + " is off");
+      else
+        first.leave.push_back({step.address, field.field, field.before, field.after});
+    }
+  }
+  return first;
+}
+
+state::Fields notes_for(const std::vector<FirstPlan::Value>& leave) {
+  state::Fields notes;
+  for (const FirstPlan::Value& value : leave)
+    notes[resources::left_key(value.address, value.field)] =
+        resources::left_value(value.found, value.declared);
+  return notes;
+}
+
+std::string render(const std::vector<Left>& left, const std::vector<FirstPlan::Value>& leave) {
+  std::string text;
+  if (!left.empty()) text += "not taken over:\n";
+  for (const Left& one : left) text += fmt::format("  {}: {}\n", one.where, one.why);
+  if (!leave.empty()) text += "left as it is, because no spec can say it so:\n";
+  for (const FirstPlan::Value& value : leave)
+    text += fmt::format("  {} {}: {} (rocca would have {})\n", value.address, value.field,
+                        value.found.empty() ? "absent" : value.found,
+                        value.declared.empty() ? "none" : value.declared);
+  return text;
+}
+
+}  // namespace rocca::adopt

@@ -1,0 +1,249 @@
+// A cluster that Terraform has raised, taken over as it runs: its first plan is empty, and from
+// then on it lives like any other.
+
+#include "scenarios/terraform_rig.hpp"
+#include "support/golden.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+const std::vector<TerraformNode> three_nodes = {
+    {310, "blue-cp-1", "10.0.1.11", true},
+    {311, "blue-worker-1", "10.0.1.21"},
+    {312, "blue-worker-2", "10.0.1.22"},
+};
+
+std::vector<std::string> changed(const engine::Plan& plan) {
+  std::vector<std::string> all;
+  for (const engine::Planned& step : plan.steps)
+    all.push_back(engine::sign_of(step.change.action) + step.address);
+  return all;
+}
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  if (at == std::string::npos) {
+    ADD_FAILURE() << from << " is not in\n" << text;
+    return text;
+  }
+  return text.replace(at, from.size(), to);
+}
+
+class Adopted : public testing::Test {
+ protected:
+  void take_over(std::vector<TerraformNode> nodes = three_nodes) {
+    tf.raise(std::move(nodes));
+    before = identities(tf.rig);
+    described = tf.adopt(tf.state());
+  }
+  void settle() {
+    const engine::Report report = tf.rig.up();
+    ASSERT_TRUE(report.ok()) << problems(report);
+    ASSERT_THAT(differences(tf.rig.plan()), IsEmpty());
+  }
+  TerraformRig tf;
+  std::vector<std::string> before;
+  adopt::Description described;
+};
+
+TEST_F(Adopted, ItsFirstPlanIsEmptyAndItsSpecIsReadable) {
+  take_over();
+  test::expect_golden("adopt/static.yaml", described.spec);
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  EXPECT_THAT(described.secrets, IsEmpty());
+  settle();
+  EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
+  EXPECT_EQ(tf.rig.home.estate.bootstraps().size(), 1u);
+}
+
+TEST_F(Adopted, AWorkerMoreTouchesNothingElse) {
+  take_over();
+  settle();
+  std::string spec = with(described.spec, "count: 2", "count: 3");
+  spec = with(spec, "10.0.1.21-10.0.1.22", "10.0.1.21-10.0.1.23");
+  tf.rig.write_spec(spec);
+  EXPECT_THAT(changed(tf.rig.plan()),
+              UnorderedElementsAre(HasSubstr("+image/"), "+vm/worker-3", "+machine/worker-3",
+                                   "+member/worker-3"));
+  settle();
+  for (const std::string& line : before) EXPECT_THAT(identities(tf.rig), Contains(line));
+  EXPECT_EQ(tf.rig.home.dc.vms.size(), 4u);
+  // The one that is ours carries our mark; the others stay as they came.
+  unsigned marked = 0;
+  for (const auto& [vmid, vm] : tf.rig.home.dc.vms)
+    if (const std::string* smbios = vm.find("smbios1"))
+      marked += smbios->find("family=") != std::string::npos;
+  EXPECT_EQ(marked, 1u);
+}
+
+TEST_F(Adopted, DownTakesExactlyItsVms) {
+  take_over();
+  settle();
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  proxmox::VmCreate other;
+  other.vmid = 900;
+  other.name = "blue-worker-9";
+  other.bios = "seabios";
+  other.tags = {"k8s", "talos", "terraform"};
+  const auto answer = client.start_create("pve1", other);
+  while (client.find_task(std::get<proxmox::Upid>(answer))->running)
+    tf.rig.home.world.run_for(std::chrono::seconds{1});
+  const engine::Report report = tf.rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  ASSERT_EQ(tf.rig.home.dc.vms.size(), 1u);
+  EXPECT_TRUE(tf.rig.home.dc.vms.contains(900));
+  // What comes up next with these names is our own.
+  const auto lock = spec::find_lock(tf.rig.files, "/clusters/blue");
+  for (const auto& [name, node] : lock->nodes) EXPECT_FALSE(node.uuid) << name;
+}
+
+TEST_F(Adopted, AForeignVmAtItsIdIsNeverTouched) {
+  take_over();
+  settle();
+  // Somebody destroys worker-2, and the id goes to another VM of the same name.
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  const auto finish = [&](const proxmox::Upid& upid) {
+    while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
+  };
+  finish(client.start_stop("pve1", 312));
+  finish(client.start_destroy("pve1", 312, true));
+  EXPECT_THAT(refused([&] { tf.rig.up(); }), HasSubstr("VM 312, which was taken over as worker-2"));
+  proxmox::VmCreate other;
+  other.vmid = 312;
+  other.name = "blue-worker-2";
+  other.bios = "seabios";
+  finish(std::get<proxmox::Upid>(client.start_create("pve1", other)));
+  tf.rig.home.world.run_for(std::chrono::seconds{20});
+  EXPECT_THAT(refused([&] { tf.rig.up(); }), HasSubstr("is taken by VM 312"));
+  EXPECT_TRUE(tf.rig.down().ok());
+  ASSERT_EQ(tf.rig.home.dc.vms.size(), 1u);
+  EXPECT_TRUE(tf.rig.home.dc.vms.contains(312));
+}
+
+TEST_F(Adopted, AWorkerThatLeavesTheSpecGoes) {
+  take_over();
+  settle();
+  std::string spec = with(described.spec, "count: 2", "count: 1");
+  tf.rig.write_spec(spec);
+  const engine::Report report = tf.rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_FALSE(tf.rig.home.dc.vms.contains(312));
+  EXPECT_EQ(tf.rig.home.dc.vms.size(), 2u);
+  EXPECT_FALSE(spec::find_lock(tf.rig.files, "/clusters/blue")->nodes.at("worker-2").uuid);
+  EXPECT_TRUE(spec::find_lock(tf.rig.files, "/clusters/blue")->nodes.at("worker-1").uuid);
+}
+
+TEST_F(Adopted, LosingStateOrLockLosesNoVm) {
+  take_over();
+  settle();
+  tf.rig.lose_state();
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  tf.rig.files.remove("/clusters/blue/rocca.lock");
+  EXPECT_THAT(differences(tf.rig.plan()), IsEmpty()) << "the state knows them, too";
+  settle();
+  EXPECT_EQ(identities(tf.rig), before);
+}
+
+TEST_F(Adopted, DriftIsSeenAndPutRight) {
+  take_over();
+  settle();
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  proxmox::VmUpdate update;
+  update.set["onboot"] = "0";
+  client.update("pve1", 311, update);
+  const auto drift = tf.rig.run()->drift();
+  ASSERT_EQ(drift.size(), 1u);
+  EXPECT_EQ(drift.front().field, "onboot");
+  settle();
+  EXPECT_EQ(tf.option(311, "onboot"), "1");
+}
+
+TEST_F(Adopted, StatusShowsIt) {
+  take_over();
+  settle();
+  const resources::ClusterStatus status = tf.rig.run()->status();
+  EXPECT_TRUE(status.healthy);
+  EXPECT_EQ(status.nodes.size(), 3u);
+}
+
+TEST_F(Adopted, WithDhcpItIsFoundAgain) {
+  tf.endpoint = "https://k8s.home:6443";
+  take_over({{310, "cp", "", true}, {311, "worker-a", ""}});
+  EXPECT_THAT(described.spec, AllOf(HasSubstr("addressing: dhcp"), HasSubstr("host: k8s.home"),
+                                    HasSubstr("worker-a:"), Not(HasSubstr("pools:"))));
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  EXPECT_EQ(identities(tf.rig), before);
+}
+
+TEST_F(Adopted, DisksOnAnotherBusAreManagedWhereTheyAre) {
+  take_over({{310, "blue-cp-1", "10.0.1.11", true, "virtio0"}});
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  tf.rig.write_spec(with(described.spec, "size: 10GiB", "size: 12GiB"));
+  settle();
+  EXPECT_THAT(tf.option(310, "virtio0"), HasSubstr("size=12G"));
+  EXPECT_EQ(tf.option(310, "scsi0"), "");
+}
+
+TEST_F(Adopted, SecretsOfPatchesAreNotWrittenInClear) {
+  tf.patch_of_all =
+      "machine: { registries: { config: { r.home: { auth: { username: u, password: hunter22 } } } "
+      "} "
+      "}\n";
+  take_over();
+  EXPECT_THAT(described.spec, AllOf(Not(HasSubstr("hunter22")), HasSubstr("secret: adopted.")));
+  ASSERT_EQ(described.secrets.size(), 1u);
+  EXPECT_EQ(described.secrets.begin()->second.reveal(), "hunter22");
+}
+
+TEST_F(Adopted, WhatIsGoneOrOtherIsNamedAndLeft) {
+  tf.raise(three_nodes);
+  const std::string other = adopt::resource("proxmox_virtual_environment_vm", "db",
+                                            adopt::bpg_vm({800, "pve1", "db", "", "10.0.7.7/16"}));
+  const std::string helm = adopt::resource("helm_release", "cilium", "{}");
+  const std::string text = tf.state({other, helm});
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  proxmox::VmCreate database;
+  database.vmid = 800;
+  database.name = "db";
+  database.bios = "seabios";
+  const auto finish = [&](const proxmox::Upid& upid) {
+    while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
+  };
+  finish(std::get<proxmox::Upid>(client.start_create("pve1", database)));
+  finish(client.start_stop("pve1", 312));
+  finish(client.start_destroy("pve1", 312, true));
+  tf.rig.home.world.run_for(std::chrono::seconds{20});
+  const adopt::Found found = tf.look(text);
+  EXPECT_EQ(found.nodes.size(), 2u);
+  std::vector<std::string> lines;
+  for (const adopt::Left& left : found.left) lines.push_back(left.where + ": " + left.why);
+  EXPECT_THAT(lines, ElementsAre("proxmox_virtual_environment_vm.db: VM 800 is off",
+                                 AllOf(HasSubstr("[\"blue-worker-2\"]"), HasSubstr("is gone"))));
+}
+
+TEST_F(Adopted, AnotherClustersSecretsOpenNothing) {
+  tf.raise({{310, "blue-cp-1", "10.0.1.11", true}});
+  const secrets::Bundle other = make_bundle(99);
+  const std::string text = tf.state();
+  tf.rig.bundle = &other;
+  try {
+    tf.look(text);
+    ADD_FAILURE() << "was taken over";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.render(), AllOf(HasSubstr("none of the VMs"), HasSubstr("another cluster")));
+  }
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
