@@ -1,6 +1,7 @@
 #include "cli/access_files.hpp"
 
 #include "base/error.hpp"
+#include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -19,15 +20,20 @@ std::string bracketed(const IpAddress& address) {
 }
 
 /// Where kube-apiserver is reached: the VIP, the host name, or the first control plane.
-std::string server_of(const spec::Spec& spec) {
+std::string server_of(const spec::Spec& spec, const Addresses& addresses) {
   if (const auto& endpoint = spec.kubernetes.endpoint) {
     if (endpoint->vip) return fmt::format("https://{}:6443", bracketed(*endpoint->vip->address));
     if (endpoint->host) return fmt::format("https://{}:6443", **endpoint->host);
   }
-  for (const spec::Node* node : spec.control_planes())
-    if (node->address) return fmt::format("https://{}:6443", bracketed(**node->address));
+  for (const spec::Node* node : spec.control_planes()) {
+    const auto found = addresses.find(node->name);
+    const auto address = found == addresses.end() ? std::nullopt : IpAddress::parse(found->second);
+    if (address) return fmt::format("https://{}:6443", bracketed(*address));
+  }
   throw Error(Fault::Usage, "nobody knows yet where the cluster's API will be")
-      .hint("its control planes get their addresses by DHCP; name kubernetes.endpoint");
+      .hint(
+          "its control planes get their addresses by DHCP: `rocca up` finds them; or name "
+          "kubernetes.endpoint");
 }
 
 void hand_out(Context& context, const Invocation& invocation, const spec::Spec& spec,
@@ -47,30 +53,59 @@ void hand_out(Context& context, const Invocation& invocation, const spec::Spec& 
 
 }  // namespace
 
-secrets::KubeconfigOptions kubeconfig_options(const spec::Spec& spec) {
+Addresses addresses_of(Context& context, const spec::Spec& spec) {
+  Addresses all;
+  bool open = false;
+  for (const spec::Node& node : spec.nodes) {
+    if (node.address) all[node.name] = to_string(**node.address);
+    open = open || !node.address;
+  }
+  if (!open) return all;
+  const auto transport = context.transport();
+  const auto state = open_store(context, spec, *transport)->load();
+  if (!state) return all;
+  for (const spec::Node& node : spec.nodes) {
+    const auto item = state->items.find("machine/" + node.name);
+    if (node.address || item == state->items.end()) continue;
+    const auto address = item->second.facts.find("address");
+    if (address != item->second.facts.end()) all[node.name] = address->second;
+  }
+  return all;
+}
+
+std::string first_address_of(const spec::Spec& spec, const Addresses& addresses) {
+  const auto planes = spec.control_planes();
+  if (planes.empty() || planes.front()->address) return "";
+  const auto found = addresses.find(planes.front()->name);
+  return found == addresses.end() ? "" : found->second;
+}
+
+secrets::KubeconfigOptions kubeconfig_options(const spec::Spec& spec, const Addresses& addresses) {
   secrets::KubeconfigOptions options;
   options.cluster = *spec.name;
-  options.server = server_of(spec);
+  options.server = server_of(spec, addresses);
   return options;
 }
 
-secrets::TalosconfigOptions talosconfig_options(const spec::Spec& spec) {
+secrets::TalosconfigOptions talosconfig_options(const spec::Spec& spec,
+                                                const Addresses& addresses) {
   secrets::TalosconfigOptions options;
   options.context = *spec.name;
   for (const spec::Node& node : spec.nodes) {
-    if (!node.address) continue;
-    options.nodes.push_back(to_string(**node.address));
-    if (node.control_plane()) options.endpoints.push_back(to_string(**node.address));
+    const auto found = addresses.find(node.name);
+    if (found == addresses.end()) continue;
+    options.nodes.push_back(found->second);
+    if (node.control_plane()) options.endpoints.push_back(found->second);
   }
   if (options.endpoints.empty())
-    throw Error(Fault::Usage, "no control plane has an address in the spec")
-        .hint("with DHCP the addresses are known when the machines run");
+    throw Error(Fault::Usage, "nobody knows yet where a control plane is")
+        .hint("with DHCP `rocca up` finds their addresses when the machines run");
   return options;
 }
 
 int run_kubeconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
-  secrets::KubeconfigOptions options = kubeconfig_options(spec);
+  secrets::KubeconfigOptions options = kubeconfig_options(spec, addresses_of(context, spec));
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
   Keys keys{context};
   const secrets::Bundle bundle = get_bundle(context, keys, spec);
@@ -82,7 +117,7 @@ int run_kubeconfig(Context& context, const Invocation& invocation) {
 
 int run_talosconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
-  secrets::TalosconfigOptions options = talosconfig_options(spec);
+  secrets::TalosconfigOptions options = talosconfig_options(spec, addresses_of(context, spec));
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
   Keys keys{context};
   const secrets::Bundle bundle = get_bundle(context, keys, spec);

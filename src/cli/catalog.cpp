@@ -304,6 +304,47 @@ Catalog catalog() {
        .examples = {{"rocca export blue --out /media/stick/blue", "a copy for the safe"},
                     {"talosctl --talosconfig blue-export/talosconfig health", "without rocca"}},
        .run = run_export});
+  verbs.push_back(
+      {.name = "adopt",
+       .group = "From nothing to a cluster",
+       .summary = "take over a cluster that Terraform or OpenTofu made",
+       .description =
+           "Reads a state of Terraform or OpenTofu (bpg/proxmox or Telmate/proxmox, and "
+           "siderolabs/talos), looks for its VMs on Proxmox and asks the nodes for what they run. "
+           "Then says all of it in cluster.yaml, secrets.sops.yaml, rocca.lock and a state, and "
+           "writes them only if the first plan they give is empty. Nothing is touched; what cannot "
+           "be taken over is named.",
+       .arguments = {{.name = "STATE",
+                      .help = "a terraform.tfstate; `-`: what `state pull` writes, from stdin"}},
+       .flags = joined(
+           {{.name = "secrets",
+             .kind = FlagKind::Text,
+             .value = "FILE",
+             .help =
+                 "the Talos secrets, where the state has none: a control plane's machine config "
+                 "or a secrets.yaml of talosctl"},
+            {.name = "module",
+             .kind = FlagKind::Text,
+             .value = "ADDRESS",
+             .help = "only this module of the state, for one of several clusters: module.blue"},
+            {.name = "name",
+             .kind = FlagKind::Text,
+             .value = "NAME",
+             .help = "the cluster's name; left out: what its nodes call it"},
+            {.name = "out",
+             .kind = FlagKind::Text,
+             .value = "FOLDER",
+             .help = "where to; clusters/NAME when left out"},
+            {.name = "images",
+             .kind = FlagKind::Text,
+             .value = "STORAGE",
+             .help = "storage for the images of nodes to come"}},
+           access_flags()),
+       .examples = {{"rocca adopt terraform.tfstate --endpoint https://pve.home:8006",
+                     "a state in a file"},
+                    {"tofu state pull | rocca adopt - --secrets controlplane.yaml",
+                     "from any backend"}},
+       .run = run_adopt});
   add_secrets_verbs(verbs);
   verbs.push_back(
       {.name = "try",

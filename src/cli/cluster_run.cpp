@@ -112,10 +112,14 @@ std::vector<Flag> run_flags() {
 
 ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
                        std::stop_token stop)
+    : ClusterRun(context, invocation, doing, std::move(stop), invocation.argument("CLUSTER")) {}
+
+ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
+                       std::stop_token stop, const std::optional<std::string>& cluster)
     : context_(context),
       invocation_(invocation),
       stop_(std::move(stop)),
-      spec_(load_cluster(context, invocation.argument("CLUSTER"))),
+      spec_(load_cluster(context, cluster)),
       transport_(context.transport()) {
   options_.policy = policy_of(spec_, invocation);
   options_.who = who_am_i(context);
@@ -145,7 +149,7 @@ resources::Cluster ClusterRun::open() {
       surroundings(context_, spec_, get_bundle(context_, keys, spec_), *transport_, stop_);
   std::optional<proxmox::Access> proxmox;
   if (spec_.proxmox) proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
-  store_ = open_store();
+  store_ = open_store(context_, spec_, *transport_, stop_);
   return resources::make_cluster(spec_, std::move(lock), std::move(around), std::move(proxmox),
                                  context_.files, context_.clock, context_.entropy);
 }
@@ -174,23 +178,24 @@ std::shared_ptr<resources::Outside> ClusterRun::outside() {
   return made;
 }
 
-std::unique_ptr<state::Store> ClusterRun::open_store() {
+std::unique_ptr<state::Store> open_store(Context& context, const spec::Spec& spec,
+                                         net::Transport& transport, std::stop_token stop) {
   const backends::Surroundings around{
-      .transport = *transport_,
-      .files = context_.files,
-      .clock = context_.clock,
-      .entropy = context_.entropy,
+      .transport = transport,
+      .files = context.files,
+      .clock = context.clock,
+      .entropy = context.entropy,
       .secret =
-          [this](const spec::SecretRef& reference) {
-            sources::Resolver resolver{spec_, secret_doors(context_, *transport_, stop_), stop_};
+          [&context, &spec, &transport, stop](const spec::SecretRef& reference) {
+            sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
             return resolver.get(reference, "state");
           },
       .identities =
-          [this] {
-            return Keys{context_, stop_}.identities();
+          [&context, stop] {
+            return Keys{context, stop}.identities();
           },
-      .variable = [this](const std::string& name) { return context_.variable(name); }};
-  return backends::make_store(spec_, spec_.folder, around);
+      .variable = [&context](const std::string& name) { return context.variable(name); }};
+  return backends::make_store(spec, spec.folder, around);
 }
 
 void ClusterRun::narrow(std::vector<std::string> targets, const std::vector<std::string>& allowed) {

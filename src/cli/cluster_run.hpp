@@ -24,6 +24,10 @@ class Invocation;
 talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
                                  net::Transport& transport, std::stop_token stop = {});
 
+/// Where the cluster's state is kept. Everything it is given must outlive it.
+std::unique_ptr<state::Store> open_store(Context& context, const spec::Spec& spec,
+                                         net::Transport& transport, std::stop_token stop = {});
+
 /// Flags that verbs of a cluster's life share.
 std::vector<Flag> run_flags();  // --target, --parallelism, --locked, --state-lock…
 Flag allow_flag();              // --allow CLASS
@@ -37,6 +41,9 @@ class ClusterRun {
   /// anything outside is asked.
   ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
              std::stop_token stop);
+  /// The cluster of this file, folder or name.
+  ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
+             std::stop_token stop, const std::optional<std::string>& cluster);
   ~ClusterRun();
   ClusterRun(const ClusterRun&) = delete;
   ClusterRun& operator=(const ClusterRun&) = delete;
@@ -52,7 +59,6 @@ class ClusterRun {
  private:
   resources::Cluster open();
   std::shared_ptr<resources::Outside> outside();
-  std::unique_ptr<state::Store> open_store();
   void begin();
 
   Context& context_;

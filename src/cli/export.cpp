@@ -52,14 +52,16 @@ int run_export(Context& context, const Invocation& invocation) {
   const secrets::Bundle bundle = get_bundle(context, keys, spec);
   std::vector<const spec::Node*> nodes;
   for (const spec::Node& node : spec.nodes) nodes.push_back(&node);
-  const auto configs = render_nodes(context, spec, nodes, bundle);
+  const Addresses addresses = addresses_of(context, spec);
+  const auto configs =
+      render_nodes(context, spec, nodes, bundle, first_address_of(spec, addresses));
   if (!configs) return 1;
   // Everything is there before the first file is written.
   const Instant now = context.clock.now();
   const Secret kubeconfig =
-      secrets::mint_kubeconfig(bundle, kubeconfig_options(spec), now, context.entropy);
+      secrets::mint_kubeconfig(bundle, kubeconfig_options(spec, addresses), now, context.entropy);
   const Secret talosconfig =
-      secrets::mint_talosconfig(bundle, talosconfig_options(spec), now, context.entropy);
+      secrets::mint_talosconfig(bundle, talosconfig_options(spec, addresses), now, context.entropy);
   text::Value tree = secrets::to_value(bundle);
   const Secret secrets{text::emit_yaml(tree)};
   tree.wipe();

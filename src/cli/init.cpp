@@ -27,50 +27,6 @@ namespace rocca::cli {
 
 namespace {
 
-/// The certificate that is shown, asked for without the token: whoever answers learns nothing.
-std::optional<net::Fingerprint> shown_certificate(net::Transport& transport,
-                                                  const std::string& endpoint) {
-  net::Request request;
-  request.url = endpoint + "/api2/json/version";
-  request.tls = net::Tls::unverified();
-  return net::fetch(transport, request, {}).head.peer;
-}
-
-/// The fingerprint to pin, empty where the system (or a named authority) trusts the certificate.
-std::string pin_of(Context& context, const Invocation& invocation, net::Transport& transport,
-                   proxmox::Access& access) {
-  if (const auto given = invocation.find("fingerprint")) return *given;
-  if (invocation.is_set("ca-file")) return "";
-  const bool insecure = invocation.is_set("insecure");
-  if (!insecure) {
-    try {
-      net::Request request;
-      request.url = access.endpoints.front() + "/api2/json/version";
-      net::fetch(transport, request, {});
-      return "";
-    } catch (const Error& error) {
-      if (error.fault() != Fault::Denied) throw;
-    }
-  }
-  const auto shown = shown_certificate(transport, access.endpoints.front());
-  if (!shown) throw Error(Fault::Rejected, access.endpoints.front() + " shows no certificate");
-  const std::string text = net::to_string(*shown);
-  if (!insecure) {
-    if (!context.terminal.in || !context.terminal.err)
-      throw Error(Fault::Refused, fmt::format("the certificate of {} is not one the system trusts",
-                                              access.endpoints.front()))
-          .hint(fmt::format("once compared with `pvenode cert info` on the host: --fingerprint {}",
-                            text));
-    confirm(context,
-            fmt::format("{} shows the certificate\n  {}\nIs it the one that `pvenode cert info` "
-                        "prints on the host? Pin it?",
-                        access.endpoints.front(), text),
-            false, "--fingerprint " + text);
-  }
-  access.tls = net::Tls::pinned(*shown);
-  return text;
-}
-
 template <class Row>
 std::set<std::string> names_of(const std::vector<Row>& rows) {
   std::set<std::string> names;

@@ -30,6 +30,12 @@ Secret get_token(Context& context, const Invocation& invocation);
 net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
                   const std::optional<std::string>& ca_file, bool insecure);
 
+/// The fingerprint to pin where neither the system nor a named authority trusts the certificate
+/// that is shown: asked for without the token, so that whoever answers learns nothing, and then
+/// confirmed by the user. Empty where it is trusted. `access` trusts it from then on.
+std::string pin_of(Context& context, const Invocation& invocation, net::Transport& transport,
+                   proxmox::Access& access);
+
 /// The Proxmox of a spec: its endpoints, how they are known, and the token from `--token-file`, the
 /// variable, or the spec's own secrets, in this order: what is given by hand wins, because it is
 /// how a new token is tried before it is stored. Error(Usage) for a spec without `proxmox:`.

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "cli/access_files.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
@@ -76,9 +77,11 @@ bool check(Context& context, const spec::Spec& spec, const spec::Node& node,
 
 std::optional<std::vector<RenderedNode>> render_nodes(Context& context, const spec::Spec& spec,
                                                       const std::vector<const spec::Node*>& nodes,
-                                                      secrets::Bundle bundle) {
+                                                      secrets::Bundle bundle,
+                                                      const std::string& first_address) {
   const auto transport = context.transport();
   talos::Surroundings around = surroundings(context, spec, std::move(bundle), *transport);
+  around.first_address = first_address;
   std::vector<RenderedNode> configs;
   bool good = true;
   for (const spec::Node* node : nodes) {
@@ -101,7 +104,8 @@ std::optional<std::vector<RenderedNode>> render_nodes(Context& context, const sp
 int run_render(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   const auto nodes = chosen_nodes(invocation, spec);
-  const auto configs = render_nodes(context, spec, nodes, find_secrets(context, invocation, spec));
+  const auto configs = render_nodes(context, spec, nodes, find_secrets(context, invocation, spec),
+                                    first_address_of(spec, addresses_of(context, spec)));
   if (!configs) return 1;
   const bool in_clear = invocation.is_set("show-secrets");
   const auto out = invocation.find("out");
