@@ -194,10 +194,11 @@ class Describer {
     for (Draft& node : nodes_) {
       node.hardware = hardware_of(node.found->row, node.found->config, defaults_);
       for (const std::string& untold : node.hardware.untold)
-        out_.left.push_back(
-            {node.found->remembered.where,
-             fmt::format("VM {}: {}: not managed, stays as it is", node.found->row.vmid, untold)});
+        untold_[untold].push_back(std::to_string(node.found->row.vmid));
     }
+    for (const auto& [what, vmids] : untold_)
+      out_.left.push_back({fmt::format("VM {}", enumerate(vmids)),
+                           fmt::format("{}: not managed, stays as it is", what)});
   }
 
   /// Workers that are alike and called PREFIX-1, PREFIX-2 … are a pool.
@@ -521,6 +522,7 @@ class Describer {
   std::string vm_naming_, host_naming_;
   Defaults defaults_;
   bool static_ = false;
+  std::map<std::string, std::vector<std::string>> untold_;  // and the ids of the VMs
   Description out_;
 };
 

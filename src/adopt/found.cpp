@@ -96,6 +96,10 @@ class Search {
         for (const proxmox::AgentInterface& link : *links)
           if (link.mac) add(places, link.addresses);
     add(places, node.remembered.addresses);
+    // Addresses that only the configuration says: which of them it has tells the UUID.
+    if (places.empty())
+      for (const std::string& applied : remembered_.nodes)
+        if (const auto address = IpAddress::parse(applied)) add(places, {*address});
     return places;
   }
 

@@ -17,10 +17,14 @@ using proxmox::PropertyString;
 using text::Value;
 
 // What every VM has, what the spec says elsewhere, and what nobody would miss.
-constexpr std::array said = {"name",   "cores",      "memory", "bios",    "machine", "scsihw",
-                             "agent",  "onboot",     "cpu",    "smbios1", "vmgenid", "meta",
-                             "digest", "boot",       "ostype", "numa",    "sockets", "balloon",
-                             "lock",   "nameserver", "parent", "template"};
+constexpr std::array said = {"name",   "cores",      "memory", "bios",     "machine",  "scsihw",
+                             "agent",  "onboot",     "cpu",    "smbios1",  "vmgenid",  "meta",
+                             "digest", "boot",       "ostype", "numa",     "sockets",  "balloon",
+                             "lock",   "nameserver", "parent", "template", "cpuunits", "keyboard"};
+
+// Written down by some tools although it is so anyway.
+constexpr std::array usual = {std::pair{"acpi", "1"}, std::pair{"tablet", "1"},
+                              std::pair{"protection", "0"}, std::pair{"kvm", "1"}};
 
 std::string text_of(const proxmox::VmConfig& config, const char* option, const char* fallback) {
   return config.value_or(option, fallback);
@@ -131,6 +135,10 @@ void add_untold(Hardware& hardware, const proxmox::VmConfig& config) {
   for (const auto& [option, text] : config.options) {
     const std::string family{proxmox::family(option)};
     if (std::find(said.begin(), said.end(), option) != said.end()) continue;
+    const auto ordinary = [&, &name = option, &value = text](const auto& one) {
+      return name == one.first && value == one.second;
+    };
+    if (std::any_of(usual.begin(), usual.end(), ordinary)) continue;
     if (proxmox::is_drive(option) && family != "tpmstate" && family != "unused") continue;
     if (one_of(family, {"net", "ipconfig", "hostpci"}) || trim(text).empty()) continue;
     others.push_back(option);
@@ -166,7 +174,11 @@ Hardware hardware_of(const proxmox::VmRow& row, const proxmox::VmConfig& config,
   if (!row.pool.empty()) machine.set("pool", Value::string(row.pool));
   machine.set("cores",
               Value::unsigned_integer(parse_uint(text_of(config, "cores", "1")).value_or(1)));
-  if (const std::string* cpu = config.find("cpu")) machine.set("cpu", Value::string(*cpu));
+  if (const std::string* cpu = config.find("cpu")) {
+    const PropertyString parts = PropertyString::parse("cpu", *cpu);
+    const bool plain = parts.properties().size() == 1;
+    machine.set("cpu", Value::string(plain ? parts.value_or("cputype", *cpu) : *cpu));
+  }
   machine.set("memory", Value::string(to_string(Bytes::mib(mebibytes_of(config)))));
   machine.set("firmware", Value::string(text_of(config, "bios", "seabios")));
   const bool q35 = text_of(config, "machine", "").find("q35") != std::string::npos;

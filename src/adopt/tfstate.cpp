@@ -229,18 +229,14 @@ class Reader {
       if (!node.empty()) found.nodes.push_back(std::move(node));
       remember_config(where, inside.word("machine_configuration"), instance);
       remember_config(where, inside.word("machine_configuration_input"), instance);
-    } else if (type == "talos_machine_bootstrap") {
-      found.bootstrap_node = inside.word("node");
-    } else if (type == "talos_image_factory_schematic") {
-      found.schematics.push_back(inside.word("id"));
-    } else if (type != "talos_cluster_kubeconfig") {
+    } else if (type != "talos_machine_bootstrap" && type != "talos_cluster_kubeconfig" &&
+               type != "talos_image_factory_schematic") {
       found.left.push_back({where, "rocca has nothing of this kind"});
     }
   }
 
   void take_vm(RememberedVm vm, const std::string& where, const Value& instance, bool is_template) {
     vm.where = where;
-    vm.tainted = Attributes{&instance}.word("status") == "tainted";
     if (is_template)
       found.left.push_back({where, "a template"});
     else if (vm.vmid == 0 || vm.host.empty())

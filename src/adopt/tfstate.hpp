@@ -23,7 +23,6 @@ struct RememberedVm {
   std::string name;
   std::vector<MacAddress> macs;
   std::vector<IpAddress> addresses;  // by cloud-init or by the guest agent, when it was written
-  bool tainted = false;
 };
 
 /// A resource that stays with the other tool, and why.
@@ -39,10 +38,8 @@ struct Remembered {
   std::vector<RememberedVm> vms;
   /// From talos_machine_secrets, or from a control plane's machine configuration in the state.
   std::optional<secrets::Bundle> bundle;
-  std::string bundle_from;              // where that was
-  std::vector<std::string> nodes;       // addresses or names that a configuration was applied to
-  std::vector<std::string> schematics;  // ids that the Image Factory was asked for
-  std::string bootstrap_node;           // where etcd was begun
+  std::string bundle_from;         // where that was
+  std::vector<std::string> nodes;  // addresses or names that a configuration was applied to
   std::vector<Left> left;
 };
 

@@ -78,8 +78,6 @@ TEST(Tfstate, TellsVmsSecretsAndNodesOfBpgAndTalos) {
   EXPECT_EQ(all.found->bundle, bundle());
   EXPECT_EQ(all.found->bundle_from, "module.blue.talos_machine_secrets.this");
   EXPECT_THAT(all.found->nodes, ElementsAre("10.0.0.11"));
-  EXPECT_THAT(all.found->schematics, ElementsAre("abc"));
-  EXPECT_EQ(all.found->bootstrap_node, "10.0.0.11");
   EXPECT_THAT(all.found->left, IsEmpty());
 }
 
