@@ -15,16 +15,18 @@ inline void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Up
   EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
 }
 
-inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::string& name) {
+inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::string& name,
+                        const std::string& version = "v1.11.5",
+                        const std::string& customization =
+                            "customization:\n  systemExtensions:\n    officialExtensions: "
+                            "[siderolabs/qemu-guest-agent]\n") {
   if (rig.home.dc.storages.at("local").on("pve1").count("import/" + name) != 0) return;
-  const std::string schematic = rig.home.factory.add(
-      "customization:\n  systemExtensions:\n    officialExtensions: "
-      "[siderolabs/qemu-guest-agent]\n");
+  const std::string schematic = rig.home.factory.add(customization);
   proxmox::Download download;
   download.storage = "local";
   download.filename = name;
   download.url =
-      fmt::format("https://factory.talos.dev/image/{}/v1.11.5/nocloud-amd64.qcow2", schematic);
+      fmt::format("https://factory.talos.dev/image/{}/{}/nocloud-amd64.qcow2", schematic, version);
   wait_for(rig, client, client.start_download("pve1", download));
 }
 
