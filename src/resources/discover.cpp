@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr Duration short_knock = 150ms;
 constexpr std::size_t at_a_glance = 16;
 // Who stops a run does not want to wait for longer.
-constexpr Duration listens = 1500ms;
+constexpr Duration listens = 5s;
 // A node is silent while it boots: its lease is as it was, most likely.
 constexpr Duration boots = 30s;
 // The agent starts with the network. One that is silent for longer does not tell anything.

@@ -58,7 +58,10 @@ Tick Pace::again(const std::string& name, Tick now, bool soon) {
   Wait& wait = found->second;
   const Duration waited = now - wait.begun;
   const auto usual = wait.teaches ? expected(wait.kind) : std::nullopt;
-  Duration step = steps_.least;
+  // Whoever has waited for minutes already does not mind some seconds; nor does it ask a thousand
+  // times.
+  const Duration most = std::max(steps_.most, part_of(waited, 0.05));
+  Duration step = std::max(steps_.least, part_of(waited, 0.01));
   if (!soon) {
     const Duration end = usual ? *usual + margin(wait.kind, *usual) : Duration{};
     if (usual && waited < end)
@@ -67,9 +70,9 @@ Tick Pace::again(const std::string& name, Tick now, bool soon) {
       step = std::max(part_of(*usual, 0.03),
                       std::min(part_of(waited - *usual, 0.25), part_of(waited, 0.1)));
     else
-      step = part_of(waited, steps_.growth);
+      step = std::min(part_of(waited, steps_.growth), most);
     step = std::max(step, steps_.least);
-    if (!usual || waited >= end) step = std::min(step, steps_.most);
+    if (!usual || waited >= end) step = std::min(step, most);
   }
   // A list that many share may have been read a little earlier.
   if (!wait.seen || *wait.seen < wait.ask) wait.seen = now;

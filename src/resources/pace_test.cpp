@@ -37,8 +37,11 @@ TEST(Pace, AsksAfterWhatNobodyKnowsInGrowingSteps) {
   EXPECT_EQ(pace.begin("a", "create", at(0s), 1500ms), at(1500ms));
   EXPECT_EQ(pace.again("a", at(1500ms)), at(1650ms));
   EXPECT_EQ(pace.again("a", at(10s)), at(11s));
-  EXPECT_EQ(pace.again("a", at(60s)), at(62s));  // never later than that
-  EXPECT_EQ(pace.again("a", at(60s), /*soon=*/true), at(60s + 100ms));
+  EXPECT_EQ(pace.again("a", at(30s)), at(32s));  // never later than that…
+  EXPECT_EQ(pace.again("a", at(5s), /*soon=*/true), at(5s + 100ms));
+  // …but for minutes nobody is asked twice a second.
+  EXPECT_EQ(pace.again("a", at(200s)), at(210s));
+  EXPECT_EQ(pace.again("a", at(200s), /*soon=*/true), at(202s));
 }
 
 TEST(Pace, LearnsHowLongAKindTakes) {
