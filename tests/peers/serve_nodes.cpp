@@ -35,7 +35,8 @@ lab::talos::NodeTiming quick() {
   lab::talos::NodeTiming timing;
   for (Duration* each :
        {&timing.firmware, &timing.network, &timing.maintenance, &timing.transition, &timing.service,
-        &timing.etcd_start, &timing.etcd_healthy, &timing.etcd_join, &timing.kubelet,
+        &timing.etcd_pull, &timing.etcd_start, &timing.etcd_healthy, &timing.etcd_join,
+        &timing.etcd_promote, &timing.etcd_look, &timing.etcd_jitter, &timing.kubelet,
         &timing.static_pods, &timing.node_ready})
     *each = 50ms;
   timing.install = timing.upgrade = timing.shutdown = 300ms;

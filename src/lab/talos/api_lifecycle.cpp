@@ -77,7 +77,7 @@ Routine<void> TalosNode::reset(std::shared_ptr<Call> call) {
         if (whole || labels.contains("EPHEMERAL")) {
           stop_etcd();
           disk_.etcd.reset();
-          disk_.etcd_dirty = false;
+          disk_.etcd_dirty = disk_.etcd_image = false;
           disk_.snapshot_there = false;
         }
         if (whole) {

@@ -119,9 +119,14 @@ struct NodeTiming {
   Duration transition = std::chrono::milliseconds{800};  // port closed between the two services
   Duration service = std::chrono::milliseconds{700};
   Duration install = std::chrono::seconds{30};
-  Duration etcd_start = std::chrono::seconds{3};
-  Duration etcd_healthy = std::chrono::seconds{5};
-  Duration etcd_join = std::chrono::seconds{3};
+  Duration etcd_pull = std::chrono::seconds{2};      // its image, once for each disk
+  Duration etcd_start = std::chrono::seconds{1};     // its container
+  Duration etcd_healthy = std::chrono::seconds{5};   // until it is looked at for the first time…
+  Duration etcd_look = std::chrono::seconds{20};     // …and again
+  Duration etcd_ask = std::chrono::seconds{3};       // who was not taken in asks again…
+  Duration etcd_join = std::chrono::seconds{2};      // until a learner knows what the others know
+  Duration etcd_promote = std::chrono::seconds{15};  // …and a learner that may not vote, too,
+  Duration etcd_jitter = std::chrono::seconds{1};    // each up to so much later, as go-retry does
   Duration kubelet = std::chrono::seconds{4};
   Duration static_pods = std::chrono::seconds{10};
   Duration node_ready = std::chrono::seconds{5};
@@ -141,6 +146,20 @@ enum class Stage {
   Upgrading
 };
 const char* to_string(Stage stage);
+
+/// When Talos tries again what etcd refused: after a fixed time and up to a second more. A node's
+/// are the same at every boot, so that the least time of a run can be computed.
+class Pauses {
+ public:
+  static Pauses of_asking(const World& world, const std::string& hostname, Duration jitter);
+  static Pauses of_promoting(const World& world, const std::string& hostname, Duration jitter);
+  Duration next(Duration least);
+
+ private:
+  Pauses(SeededEntropy entropy, Duration jitter) : entropy_(std::move(entropy)), jitter_(jitter) {}
+  SeededEntropy entropy_;
+  Duration jitter_;
+};
 
 /// A machine that runs Talos, from power-on to a member of a cluster: what answers on port 50000,
 /// and what is behind it. Everything on its disks outlives a power cycle.
@@ -266,6 +285,8 @@ class TalosNode {
 
   // node_etcd.cpp
   Routine<void> run_etcd(Stop stop);
+  Routine<void> promote_etcd(Stop stop);
+  bool is_learner() const;
   void stop_etcd();
   void etcd_ready();
 

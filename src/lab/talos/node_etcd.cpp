@@ -36,6 +36,24 @@ void TalosNode::stop_etcd() {
   if (disk_.etcd) disk_.etcd->set_started(disk_.etcd_member, false);
 }
 
+bool TalosNode::is_learner() const {
+  const EtcdCluster::Member* self = disk_.etcd ? disk_.etcd->find(disk_.etcd_member) : nullptr;
+  return self != nullptr && self->learner;
+}
+
+Pauses Pauses::of_asking(const World& world, const std::string& hostname, Duration jitter) {
+  return {world.fork("etcd/asks/" + hostname), jitter};
+}
+Pauses Pauses::of_promoting(const World& world, const std::string& hostname, Duration jitter) {
+  return {world.fork("etcd/promotes/" + hostname), jitter};
+}
+
+Duration Pauses::next(Duration least) {
+  if (jitter_ == Duration{}) return least;
+  return least + Duration{static_cast<Duration::rep>(
+                     entropy_.below(static_cast<std::uint64_t>(jitter_.count())))};
+}
+
 Routine<void> TalosNode::run_etcd(Stop stop) {
   const auto begin = [this] {
     set_service("etcd", "Starting", "Starting service");
@@ -47,7 +65,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
   set_service("etcd", "Waiting", "Waiting for service \"cri\" to be \"up\"");
   while (!service_running("cri")) co_await world_.wait(changed_, {}, stop.get());
   set_service("etcd", "Preparing", "Running pre state");
-  bool joined = false;
+  Pauses pauses = Pauses::of_asking(world_, hostname_, timing_.etcd_jitter);
   while (!disk_.etcd || disk_.etcd->find(disk_.etcd_member) == nullptr) {
     if (disk_.etcd) {
       // Removed by others while it was down: the data is there, the member is not. etcd ends at
@@ -84,7 +102,14 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
       } else {
         made = std::make_shared<EtcdCluster>();
       }
-      // Until etcd has written its directory every further call is accepted and begins anew.
+      // Until etcd has written its directory every further call is accepted and begins anew; one
+      // that comes while the image is pulled ends that, too.
+      if (!disk_.etcd_image) {
+        if (co_await world_.wait(bootstrap_asked_, world_.now() + timing_.etcd_pull, stop.get()) ==
+            Woke::Signalled)
+          continue;
+        disk_.etcd_image = true;
+      }
       if (co_await world_.wait(bootstrap_asked_, world_.now() + timing_.etcd_start, stop.get()) ==
           Woke::Signalled)
         continue;
@@ -94,8 +119,13 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
           {machine_.uuid, hostname_, config_->get({"cluster", "clusterName"}), recover_});
       break;
     }
+    if (!disk_.etcd_image) {
+      if (co_await world_.wait(bootstrap_asked_, world_.now() + timing_.etcd_pull, stop.get()) ==
+          Woke::Signalled)
+        continue;
+      disk_.etcd_image = true;
+    }
     if (const auto cluster = find_cluster()) {
-      co_await world_.sleep(timing_.etcd_start, stop.get());
       // Only one learner at a time, as etcd has it.
       const bool busy = std::any_of(cluster->members().begin(), cluster->members().end(),
                                     [](const EtcdCluster::Member& each) { return each.learner; });
@@ -103,27 +133,31 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
         if (const auto id = cluster->add(hostname_, address_, entropy_.word() | 1)) {
           disk_.etcd = cluster;
           disk_.etcd_member = *id;
-          joined = true;
           break;
         }
       }
     }
-    co_await world_.wait(bootstrap_asked_, world_.now() + std::chrono::seconds{3}, stop.get());
+    co_await world_.wait(bootstrap_asked_, world_.now() + pauses.next(timing_.etcd_ask),
+                         stop.get());
   }
   set_service("etcd", "Preparing", "Creating service runner");
+  if (is_learner()) {
+    world_.spawn(contained(promote_etcd(new_stop())));
+    co_await world_.sleep(timing_.etcd_start, stop.get());
+    if (!disk_.etcd) co_return;  // it left
+  }
   disk_.etcd->move(disk_.etcd_member, address_);
   disk_.etcd->set_started(disk_.etcd_member, true);
   set_service("etcd", "Running",
               fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
-  // One that lost its power while it was a learner is one still.
-  const EtcdCluster::Member* self = disk_.etcd->find(disk_.etcd_member);
-  if (joined || (self != nullptr && self->learner)) {
-    set_health("etcd", false, "etcdserver: rpc not supported for learner");
-    co_await world_.sleep(timing_.etcd_join, stop.get());
-    while (!disk_.etcd->promote(disk_.etcd_member))
-      co_await world_.sleep(std::chrono::seconds{3}, stop.get());
-  }
+  // Talos looks after it five seconds later and then every twenty: a learner that votes a moment
+  // after such a look counts as ill until the next.
   co_await world_.sleep(timing_.etcd_healthy, stop.get());
+  while (is_learner()) {
+    set_health("etcd", false, "etcdserver: rpc not supported for learner");
+    co_await world_.sleep(timing_.etcd_look, stop.get());
+  }
+  if (!disk_.etcd) co_return;
   set_health("etcd", true);
   bool healthy = true;
   while (true) {
@@ -145,6 +179,19 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
       healthy = now;
       set_health("etcd", now, now ? "" : "context deadline exceeded");
     }
+  }
+}
+
+/// Begins when etcd does, so that the first attempt comes too early, and the second a while later.
+Routine<void> TalosNode::promote_etcd(Stop stop) {
+  // From 1.14 on it is tried every two seconds.
+  Duration units = timing_.etcd_promote;
+  if (release_.minor() >= 14) units = std::min<Duration>(units, std::chrono::seconds{2});
+  Pauses pauses = Pauses::of_promoting(world_, hostname_, timing_.etcd_jitter);
+  const Instant in_sync = world_.now() + timing_.etcd_start + timing_.etcd_join;
+  while (is_learner()) {
+    if (world_.now() >= in_sync && disk_.etcd->promote(disk_.etcd_member)) co_return;
+    co_await world_.sleep(pauses.next(units), stop.get());
   }
 }
 

@@ -24,6 +24,7 @@ struct SystemDisk {
   std::shared_ptr<EtcdCluster> etcd;
   std::uint64_t etcd_member = 0;
   bool etcd_dirty = false;
+  bool etcd_image = false;  // it was pulled
   std::string snapshot;
   bool snapshot_there = false;
   std::string node_id;
