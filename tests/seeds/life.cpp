@@ -31,12 +31,12 @@ class Life {
       : dice_(SeededEntropy{seed}.fork("life")),
         shape_(draw_shape(dice_)),
         rig_(home_of(seed, shape_)),
-        weather_(rig_, Dice{SeededEntropy{seed}.fork("weather")}),
+        weather_(rig_, Dice{SeededEntropy{seed}.fork("weather")}, outcome_),
         watch_(rig_),
         promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
         loud_(loud) {
     rig_.loud = loud;
-    watch_.hosts_lost = [this] { return weather_.hosts_lost(); };
+    watch_.hosts_lost = [this] { return outcome_.of(Trouble::LostHost); };
   }
 
   Outcome run() {
@@ -44,15 +44,17 @@ class Life {
     try {
       rig_.transport = &watch_;
       some_foreigners();
+      outcome_.hosts = shape_.hosts > 1 ? 1 : 0;
+      outcome_.old = shape_.new_release ? 0 : 1;
       want(shape_.planes, shape_.workers);
       raise();
-      const unsigned chapters = dice_.between(0, 2);
+      const unsigned chapters = dice_.one_in(4) ? 0 : dice_.one_in(4) ? 2 : 1;
       for (unsigned i = 0; i < chapters; ++i) {
         chapter();
         raise();
       }
       raze();
-      if (dice_.one_in(5)) rebirth();
+      if (dice_.one_in(10)) rebirth();
     } catch (const Broken& broken) {
       outcome_.broken = fmt::format("{}: {}", doing_, broken.text);
     } catch (const Error& error) {
@@ -60,8 +62,7 @@ class Life {
     } catch (const std::exception& error) {
       outcome_.broken = fmt::format("{}: {}", doing_, error.what());
     }
-    outcome_.strikes = weather_.strikes();
-    outcome_.hosts_lost = weather_.hosts_lost();
+    weather_.clear();
     outcome_.exchanges = rig_.wire.exchanges();
     outcome_.trace = rig_.home.world.trace().hash();
     outcome_.simulated_seconds =
@@ -80,8 +81,8 @@ class Life {
     Shape shape;
     shape.hosts = dice.one_in(2) ? 1 : dice.between(2, 3);
     // Most are small, because most mistakes show there and more lives find more of them.
-    shape.planes = dice.one_in(10) ? 3 : 1;
-    shape.workers = dice.one_in(2) ? 0 : dice.one_in(4) ? 2 : 1;
+    shape.planes = dice.one_in(16) ? 3 : 1;
+    shape.workers = !dice.one_in(3) ? 0 : dice.one_in(4) ? 2 : 1;
     shape.new_release = !dice.one_in(2);
     shape.bundle = dice.below(bundles);
     return shape;
@@ -106,6 +107,7 @@ class Life {
     shape_.planes = planes;
     shape_.workers = workers;
     if (planes == 3) outcome_.large = 1;
+    if (workers > 0) outcome_.workers = 1;
     for (unsigned i = 1; i <= planes; ++i) promises_.nodes.insert(fmt::format("cp-{}", i));
     for (unsigned i = 1; i <= workers; ++i) promises_.nodes.insert(fmt::format("worker-{}", i));
     std::string hosts;
@@ -133,6 +135,7 @@ class Life {
     watch_.inner = &weather_.door();
     watch_.watches = verb == Verb::Up;
     bool well = false;
+    running_ = true;
     try {
       const engine::Report report = verb == Verb::Up ? rig_.up(allowed()) : rig_.down();
       well = report.ok();
@@ -144,6 +147,7 @@ class Life {
       words = error.render();
       if (error.fault() == Fault::Bug) throw Broken{words};
     }
+    running_ = false;
     if (loud_ && !well) fmt::print("{}\n", words);
     promises_.check_text(words, "what was said");
     for (const std::string& line : rig_.log) promises_.check_text(line, "an event");
@@ -158,25 +162,30 @@ class Life {
 
   /// Some runs in bad weather, and some that are interrupted or lose their disk.
   void stormy(Verb verb) {
-    const unsigned storms = dice_.one_in(3) ? 0 : dice_.between(1, 2);
+    const unsigned storms = dice_.one_in(2) ? 0 : dice_.one_in(4) ? 2 : 1;
     for (unsigned i = 0; i < storms; ++i) {
-      std::string words = weather_.worsen();
+      std::string words = weather_.worsen(verb == Verb::Up);
       std::stop_source stop;
-      if (dice_.one_in(5)) {
-        const unsigned when = dice_.between(0, 120);
+      std::uint64_t cut_at = 0;
+      if (dice_.one_in(4)) {
+        const unsigned when = dice_.between(0, verb == Verb::Up ? 60 : 8);
         words += fmt::format("- after {} s somebody presses Ctrl-C\n", when);
-        rig_.home.world.after(std::chrono::seconds{when},
-                              [stop]() mutable { stop.request_stop(); });
+        rig_.home.world.after(std::chrono::seconds{when}, [this, stop]() mutable {
+          if (running_) outcome_.count(Trouble::CtrlC);
+          stop.request_stop();
+        });
         rig_.stop = stop.get_token();
       }
-      if (dice_.one_in(5)) {
-        const unsigned when = dice_.between(1, 40);
+      if (dice_.one_in(4)) {
+        const unsigned when = dice_.between(1, 20);
         words += fmt::format("- the machine loses its power at write {}\n", when);
         rig_.files.cut_in(when);
+        cut_at = rig_.files.durable_steps() + when;
       }
       say(fmt::format("{} in bad weather:\n{}", name_of(verb), words));
       std::string told;
       const bool well = attempt(verb, told);
+      if (cut_at != 0 && rig_.files.durable_steps() >= cut_at) outcome_.count(Trouble::PowerCut);
       rig_.files.cut_in(0);
       rig_.files.power_cut();
       rig_.store.reset();
@@ -212,6 +221,7 @@ class Life {
 
   /// The same names, ids, addresses and UUIDs come back.
   void rebirth() {
+    outcome_.count(Turn::Rebirth);
     const auto before = spec::find_lock(rig_.files, "/clusters/blue");
     raise();
     const auto after = spec::find_lock(rig_.files, "/clusters/blue");
@@ -242,7 +252,6 @@ class Life {
   // ---- what happens in between
 
   void chapter() {
-    ++outcome_.chapters;
     switch (dice_.below(9)) {
       case 0:
       case 1:
@@ -252,16 +261,20 @@ class Life {
       case 3:
         return somebody_destroys();
       case 4:
-        say("a worker more");
-        return want(shape_.planes, shape_.workers + 1);
       case 5:
-        if (shape_.workers == 0) return somebody_changes();
-        say("a worker less");
-        loses_data_ = true;
-        return want(shape_.planes, shape_.workers - 1);
+        if (shape_.workers > 0 && !dice_.one_in(3)) {
+          say("a worker less");
+          outcome_.count(Turn::WorkerLess);
+          loses_data_ = true;
+          return want(shape_.planes, shape_.workers - 1);
+        }
+        say("a worker more");
+        outcome_.count(Turn::WorkerMore);
+        return want(shape_.planes, shape_.workers + 1);
       case 6:
         if (shape_.planes == 3) return lose_memory();
         say("three control planes instead of one");
+        outcome_.count(Turn::ThreePlanes);
         return want(3, shape_.workers);
       case 7:
         return lose_memory();
@@ -292,6 +305,7 @@ class Life {
     if ((what.starts_with("memory") || what.starts_with("c")) && dice_.one_in(2))
       somebody_stops(vmid);
     say(fmt::format("somebody changes VM {}: {}", vmid, what));
+    outcome_.count(Turn::Change);
     lab::Faults::parse(
         fmt::format("- at: 0s\n  change: {{ vm: {}, by: alice@pam, set: {{ {} }} }}\n", vmid, what),
         "drift")
@@ -304,6 +318,7 @@ class Life {
 
   void somebody_stops(unsigned vmid) {
     say(fmt::format("somebody stops VM {}", vmid));
+    outcome_.count(Turn::Stop);
     administrator().start_stop(rig_.home.dc.vms.at(vmid).node, vmid);
     rig_.home.world.run_for(20s);
   }
@@ -312,6 +327,7 @@ class Life {
     for (const unsigned vmid : promises_.ours()) {
       if (rig_.home.estate.truth(vmid).etcd_member) continue;
       say(fmt::format("somebody destroys VM {}", vmid));
+      outcome_.count(Turn::Destroy);
       const std::string host = rig_.home.dc.vms.at(vmid).node;
       administrator().start_stop(host, vmid);
       rig_.home.world.run_for(20s);
@@ -325,7 +341,9 @@ class Life {
   void lose_memory() {
     say("the state is lost");
     rig_.lose_state();
-    if (dice_.one_in(2)) rig_.files.remove("/clusters/blue/rocca.lock");
+    const bool lock_too = dice_.one_in(2);
+    if (lock_too) rig_.files.remove("/clusters/blue/rocca.lock");
+    outcome_.count(lock_too ? Turn::LostStateAndLock : Turn::LostState);
   }
 
   // ---- foreigners
@@ -359,6 +377,7 @@ class Life {
         break;
     }
     say(fmt::format("a stranger like us: {}", config["name"]));
+    outcome_.count(Turn::Stranger);
     promises_.add_foreign(vmid, "pve1", config);
     rig_.home.world.run_for(15s);
     std::string words;
@@ -372,13 +391,14 @@ class Life {
 
   Dice dice_;
   Shape shape_;
+  Outcome outcome_;
   scenarios::ClusterRig rig_;
   Weather weather_;
   QuorumWatch watch_;
   Promises promises_;
-  Outcome outcome_;
   bool loud_;
   bool loses_data_ = false;
+  bool running_ = false;
   std::string doing_ = "the beginning";
 };
 

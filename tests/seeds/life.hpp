@@ -1,21 +1,76 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
 namespace rocca::seeds {
 
+/// What goes wrong while somebody works.
+enum class Trouble {
+  LostAnswer,
+  CutConnection,
+  InternalError,
+  NoRoute,
+  ProxyTimeout,
+  LateAnswer,
+  FailedTask,
+  FailedAfterItsWork,
+  FullStorage,
+  LostHost,
+  BadWire,
+  CtrlC,
+  PowerCut,
+};
+constexpr std::array trouble_names = {
+    "lost answers",  "cut connections", "answers 500",  "answers 595",
+    "answers 596",   "late answers",    "failed tasks", "tasks that failed after their work",
+    "full storages", "lost hosts",      "unkind wires", "Ctrl-C",
+    "power cuts"};
+static_assert(trouble_names.size() == static_cast<std::size_t>(Trouble::PowerCut) + 1);
+
+/// What users and other people do in between.
+enum class Turn {
+  Change,
+  Stop,
+  Destroy,
+  WorkerMore,
+  WorkerLess,
+  ThreePlanes,
+  LostState,
+  LostStateAndLock,
+  Stranger,
+  Rebirth,
+};
+constexpr std::array turn_names = {"settings changed by others",
+                                   "VMs stopped by others",
+                                   "VMs destroyed by others",
+                                   "workers more",
+                                   "workers less",
+                                   "from one control plane to three",
+                                   "states lost",
+                                   "states and locks lost",
+                                   "strangers that look like us",
+                                   "razed and raised again"};
+static_assert(turn_names.size() == static_cast<std::size_t>(Turn::Rebirth) + 1);
+
 /// What was in one life.
 struct Counts {
-  std::uint64_t trace = 0;       // hash of everything that happened in the simulated data centre
-  std::uint64_t runs = 0;        // of up and down
-  std::uint64_t troubled = 0;    // of these, those that did not end well and were repeated
-  std::uint64_t chapters = 0;    // what users and other people did in between
+  std::uint64_t trace = 0;     // hash of everything that happened in the simulated data centre
+  std::uint64_t runs = 0;      // of up and down
+  std::uint64_t troubled = 0;  // of these, those that did not end well and were repeated
+  std::array<std::uint64_t, trouble_names.size()> troubles{};  // those that hit
+  std::array<std::uint64_t, turn_names.size()> turns{};
   std::uint64_t large = 0;       // it had three control planes
-  std::uint64_t strikes = 0;     // faults that hit
-  std::uint64_t hosts_lost = 0;  // of these, hosts that went down
+  std::uint64_t workers = 0;     // it had any
+  std::uint64_t hosts = 0;       // more than one
+  std::uint64_t old = 0;         // on Proxmox VE 8.4
   std::uint64_t exchanges = 0;   // requests to everybody
   double simulated_seconds = 0;  // how long it was for those inside
+
+  void count(Trouble trouble) { ++troubles[static_cast<std::size_t>(trouble)]; }
+  void count(Turn turn) { ++turns[static_cast<std::size_t>(turn)]; }
+  std::uint64_t of(Trouble trouble) const { return troubles[static_cast<std::size_t>(trouble)]; }
 };
 
 /// How one life ended.

@@ -13,11 +13,14 @@ struct Asked {
   const char* path;
 };
 
-constexpr std::array asked = {
-    Asked{"POST", "/qemu"},         Asked{"POST", "/download-url"}, Asked{"PUT", "/resize"},
-    Asked{"POST", "/status/start"}, Asked{"GET", "/pending"},       Asked{"GET", "/tasks"},
-    Asked{"GET", "/resources"},     Asked{"GET", "/content"},       Asked{"DELETE", "/qemu"},
-    Asked{"POST", "/status/"},      Asked{"POST", "/config"},       Asked{"GET", "/"},
+constexpr std::array makers = {
+    Asked{"POST", "/qemu"},     Asked{"POST", "/download-url"}, Asked{"PUT", "/resize"},
+    Asked{"POST", "/status/"},  Asked{"GET", "/pending"},       Asked{"GET", "/tasks"},
+    Asked{"GET", "/resources"}, Asked{"GET", "/content"},       Asked{"GET", "/"},
+};
+constexpr std::array removers = {
+    Asked{"DELETE", "/qemu"},   Asked{"POST", "/status/"}, Asked{"GET", "/tasks"},
+    Asked{"GET", "/resources"}, Asked{"GET", "/pending"},  Asked{"GET", "/"},
 };
 
 constexpr std::array answers = {
@@ -29,31 +32,33 @@ constexpr std::array answers = {
     "  delay: 20s\n",
 };
 
-constexpr std::array tasks = {"qmcreate", "qmstart",   "resize",     "download",
-                              "qmstop",   "qmdestroy", "qmshutdown", "qmconfig"};
+constexpr std::array making = {"qmcreate", "qmcreate", "qmstart", "resize", "download", "qmconfig"};
+constexpr std::array removing = {"qmstop", "qmdestroy", "qmshutdown"};
 
 }  // namespace
 
-std::string Weather::worsen() {
+std::string Weather::worsen(bool makes) {
   ++storms_;
   ++storm_;
   rules_.clear();
   std::string words;
-  const unsigned things = dice_.between(1, 2);
+  const unsigned things = dice_.between(2, 3);
   for (unsigned i = 0; i < things; ++i) {
-    switch (dice_.below(7)) {
+    switch (dice_.below(9)) {
       case 0:
       case 1:
       case 2:
-        words += bad_requests();
+        words += bad_requests(makes);
         break;
       case 3:
-        words += bad_tasks();
-        break;
       case 4:
+      case 5:
+        words += bad_tasks(makes);
+        break;
+      case 6:
         words += full_storage();
         break;
-      case 5:
+      case 7:
         words += lost_host();
         break;
       default:
@@ -63,22 +68,33 @@ std::string Weather::worsen() {
   }
   if (!rules_.empty()) {
     lab::Faults::parse(rules_, "weather").arm(rig_.home.dc);
-    // Whoever strikes is counted: a storm that hits nobody shows nothing.
-    auto& dc = rig_.home.dc;
-    if (dc.request_fault)
-      dc.request_fault = [this, rule = dc.request_fault](const auto& node, const auto& request) {
-        auto fault = rule(node, request);
-        if (fault) ++struck_;
-        return fault;
-      };
-    if (dc.task_fault)
-      dc.task_fault = [this, rule = dc.task_fault](const auto& node, const auto& task) {
-        auto fault = rule(node, task);
-        if (fault) ++struck_;
-        return fault;
-      };
+    count_strikes();
   }
   return words;
+}
+
+/// Whoever strikes is counted: a storm that hits nobody shows nothing.
+void Weather::count_strikes() {
+  auto& dc = rig_.home.dc;
+  if (dc.request_fault)
+    dc.request_fault = [this, rule = dc.request_fault](const auto& node, const auto& request) {
+      auto fault = rule(node, request);
+      if (fault)
+        counts_.count(fault->lose            ? Trouble::LostAnswer
+                      : fault->cut           ? Trouble::CutConnection
+                      : fault->status == 500 ? Trouble::InternalError
+                      : fault->status == 595 ? Trouble::NoRoute
+                      : fault->status == 596 ? Trouble::ProxyTimeout
+                                             : Trouble::LateAnswer);
+      return fault;
+    };
+  if (dc.task_fault)
+    dc.task_fault = [this, rule = dc.task_fault](const auto& node, const auto& task) {
+      auto fault = rule(node, task);
+      if (fault)
+        counts_.count(fault->after_the_work ? Trouble::FailedAfterItsWork : Trouble::FailedTask);
+      return fault;
+    };
 }
 
 void Weather::clear() {
@@ -89,25 +105,19 @@ void Weather::clear() {
   for (auto& [id, storage] : dc.storages) storage.reserved = 0;
   for (const auto& [name, node] : dc.nodes())
     if (!node->online) dc.set_online(name, true);
-  if (chaos_) struck_ += chaos_->struck();
+  if (chaos_) counts_.troubles[static_cast<std::size_t>(Trouble::BadWire)] += chaos_->struck();
   chaos_.reset();
-}
-
-std::uint64_t Weather::strikes() const {
-  return struck_ + (chaos_ ? chaos_->struck() : 0);
 }
 
 void Weather::later(Duration delay, std::function<void()> what) {
   rig_.home.world.after(delay, [this, storm = storm_, what = std::move(what)] {
-    if (storm != storm_) return;
-    ++struck_;
-    what();
+    if (storm == storm_) what();
   });
 }
 
-std::string Weather::bad_requests() {
-  const Asked& what = dice_.of(asked);
-  const unsigned skip = dice_.one_in(2) ? 0 : dice_.between(0, 6);
+std::string Weather::bad_requests(bool makes) {
+  const Asked& what = makes ? dice_.of(makers) : dice_.of(removers);
+  const unsigned skip = dice_.one_in(3) ? dice_.between(1, 4) : 0;
   const std::string rule =
       fmt::format("- request: {{ method: {}, path: {} }}\n  skip: {}\n  times: {}\n{}", what.method,
                   what.path, skip, dice_.between(1, 4), dice_.of(answers));
@@ -115,22 +125,24 @@ std::string Weather::bad_requests() {
   return rule;
 }
 
-std::string Weather::bad_tasks() {
+std::string Weather::bad_tasks(bool makes) {
   const std::string rule = fmt::format(
       "- task: {{ type: {} }}\n  skip: {}\n  times: {}\n  fail: \"command failed: exit code "
       "1\"\n{}",
-      dice_.of(tasks), dice_.between(0, 2), dice_.between(1, 2),
-      dice_.one_in(3) ? "  afterwards: true\n" : "");
+      makes ? dice_.of(making) : dice_.of(removing), dice_.one_in(4) ? 1 : 0, dice_.between(1, 2),
+      dice_.one_in(2) ? "  afterwards: true\n" : "");
   rules_ += rule;
   return rule;
 }
 
 std::string Weather::full_storage() {
   const std::string id = dice_.one_in(3) ? "local" : "local-lvm";
-  const unsigned begin = dice_.between(0, 60);
+  const unsigned begin = dice_.between(0, 20);
   auto& dc = rig_.home.dc;
-  later(std::chrono::seconds{begin},
-        [&dc, id] { dc.storages.at(id).reserved = dc.storages.at(id).total; });
+  later(std::chrono::seconds{begin}, [this, &dc, id] {
+    counts_.count(Trouble::FullStorage);
+    dc.storages.at(id).reserved = dc.storages.at(id).total;
+  });
   return fmt::format("- after {} s storage {} is full\n", begin, id);
 }
 
@@ -138,9 +150,9 @@ std::string Weather::lost_host() {
   auto& dc = rig_.home.dc;
   auto host = dc.nodes().begin();
   std::advance(host, static_cast<std::ptrdiff_t>(dice_.below(dc.nodes().size())));
-  const unsigned begin = dice_.between(0, 90), length = dice_.between(5, 60);
+  const unsigned begin = dice_.between(0, 40), length = dice_.between(5, 60);
   later(std::chrono::seconds{begin}, [this, &dc, name = host->first] {
-    ++hosts_lost_;
+    counts_.count(Trouble::LostHost);
     dc.set_online(name, false);
   });
   later(std::chrono::seconds{begin + length},

@@ -4,6 +4,7 @@
 #include "lab/chaos.hpp"
 #include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
+#include "seeds/life.hpp"
 
 #include <array>
 #include <memory>
@@ -34,15 +35,13 @@ class Dice {
 /// say 500, 595 and 596, tasks that fail, storages that fill up, hosts that go and come back.
 class Weather {
  public:
-  Weather(scenarios::ClusterRig& rig, Dice dice) : rig_(rig), dice_(std::move(dice)) {}
+  Weather(scenarios::ClusterRig& rig, Dice dice, Counts& counts)
+      : rig_(rig), dice_(std::move(dice)), counts_(counts) {}
 
-  /// From now on; in words, for the log.
-  std::string worsen();
+  /// From now on, for somebody who makes or removes things; in words, for the log.
+  std::string worsen(bool makes);
   /// The sky is clear: hosts are up, storages have room, nobody loses anything.
   void clear();
-  std::uint64_t strikes() const;
-  /// How often a host was taken away.
-  std::uint64_t hosts_lost() const noexcept { return hosts_lost_; }
   /// The way to everybody.
   net::Transport& door() {
     if (chaos_) return *chaos_;
@@ -50,21 +49,21 @@ class Weather {
   }
 
  private:
-  std::string bad_requests();
-  std::string bad_tasks();
+  std::string bad_requests(bool makes);
+  std::string bad_tasks(bool makes);
   std::string full_storage();
   std::string lost_host();
   std::string bad_wires();
   void later(Duration delay, std::function<void()> what);
+  void count_strikes();
 
   scenarios::ClusterRig& rig_;
   Dice dice_;
   std::string rules_;
   std::shared_ptr<lab::Chaos> chaos_;
-  std::uint64_t struck_ = 0;
+  Counts& counts_;
   std::uint64_t storm_ = 0;  // what was begun in an earlier one does not happen any more
   unsigned storms_ = 0;
-  std::uint64_t hosts_lost_ = 0;
 };
 
 }  // namespace rocca::seeds
