@@ -233,8 +233,10 @@ int show_run(Context& context, const Invocation& invocation, const engine::Plan&
   });
   screen.finish();
   if (invocation.get("output") == "text") {
+    const std::string verb = invocation.command().name == "down" ? "down" : "up";
     context.err << report::render(
-        report, cluster, {.colour = context.terminal.colour_err, .width = context.terminal.width});
+        report, fmt::format("rocca {} {}", verb, cluster),
+        {.colour = context.terminal.colour_err, .width = context.terminal.width});
   } else {
     print(context, invocation, report::to_value(report), "");
   }

@@ -537,7 +537,7 @@ class Execution {
       result.end = End::Failed;
       result.took = took(step);
       result.error = Error(Fault::Interrupted, "stopped before it was complete");
-      result.error->hint("the next `rocca up` goes on from here");
+      result.error->hint("the next run goes on from here");
     }
   }
 

@@ -335,7 +335,7 @@ std::string event_line(const Event& event) {
   return text::emit_json(out) + "\n";
 }
 
-std::string render(const engine::Report& report, const std::string& cluster, const Style& style) {
+std::string render(const engine::Report& report, const std::string& again, const Style& style) {
   using End = engine::StepResult::End;
   std::string out;
   std::map<std::string, std::vector<std::string>> skipped;  // by cause
@@ -366,15 +366,14 @@ std::string render(const engine::Report& report, const std::string& cluster, con
            "\n";
   const std::string took = to_rough_string(report.took);
   if (report.interrupted) {
-    out +=
-        fmt::format("Stopped after {}: {} done, {} not begun. `rocca up {}` goes on from here.\n",
-                    took, plural(done, "step"), left.size(), cluster);
+    out += fmt::format("Stopped after {}: {} done, {} not begun. `{}` goes on from here.\n", took,
+                       plural(done, "step"), left.size(), again);
   } else if (failed > 0) {
     out += fmt::format(
-        "{} done, {} failed, {} skipped after {}. Once the cause is gone, `rocca up {}` goes on "
-        "from here.\n",
+        "{} done, {} failed, {} skipped after {}. Once the cause is gone, `{}` goes on from "
+        "here.\n",
         plural(done, "step"), failed, report.steps.size() - done - failed - left.size(), took,
-        cluster);
+        again);
   } else {
     out +=
         ink(style, Ink::Green, fmt::format("Done: {} in {}.", plural(done, "step"), took)) + "\n";

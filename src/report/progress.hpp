@@ -66,7 +66,8 @@ std::string event_line(const engine::Event& event);
 
 /// What became of the plan: failures with their causes once each, what was skipped, and how to go
 /// on.
-std::string render(const engine::Report& report, const std::string& cluster, const Style& style);
+/// `again` is the command that goes on where this run ended.
+std::string render(const engine::Report& report, const std::string& again, const Style& style);
 text::Value to_value(const engine::Report& report);
 
 }  // namespace rocca::report

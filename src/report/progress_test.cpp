@@ -137,7 +137,7 @@ TEST(ReportText, NamesEachCauseOnce) {
   report.steps["vm/worker-1"] = failed;
   report.steps["machine/worker-1"] = {.end = End::Skipped, .cause = "vm/worker-1"};
   report.steps["member/worker-1"] = {.end = End::Skipped, .cause = "vm/worker-1"};
-  rocca::test::expect_golden("report/failed.txt", render(report, "blue", {.width = 80}));
+  rocca::test::expect_golden("report/failed.txt", render(report, "rocca up blue", {.width = 80}));
 }
 
 }  // namespace
