@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
-KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "minutes",
-        "files"}
+KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "tags", "cgo",
+        "minutes", "files"}
 
 
 class Problem(Exception):
@@ -41,6 +41,10 @@ class Peer:
         self.local = fields.get("local", [None])[0]
         self.replaces = [tuple(line.split()) for line in fields.get("replace", [])]
         self.ldflags = fields.get("ldflags", [""])[0]
+        self.tags = fields.get("tags", [""])[0]
+        self.cgo = fields.get("cgo", [None])[0]
+        if self.cgo not in (None, "static"):
+            raise Problem(f"{place}: `cgo` can only be `static`")
         self.seconds = 60 * float(fields.get("minutes", ["0"])[0])
         self.version = fields["version"][0] if "version" in fields else self._debian_version()
 
