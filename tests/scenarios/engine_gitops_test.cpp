@@ -249,7 +249,7 @@ TEST(EngineHandoverKill, TheHandoverConvergesWhereverItIsKilled) {
             "  addons: { certApprover: true }\n");
   test::KillSweep::Options options;
   const char* asked = std::getenv("ROCCA_SWEEP_EVERY");
-  options.every = asked != nullptr ? parse_uint(asked).value_or(61) : 61;
+  options.every = asked != nullptr ? parse_uint(asked).value_or(17) : 17;
   options.run = options.recover = [&] { must(one.up()); };
   options.died = [&] { one.rig.die(); };
   options.end_state = [&] { return end_state(one); };
