@@ -1,0 +1,202 @@
+// Add-ons through a whole `up`: networks, manifests, and what nodes must be prepared with.
+
+#include "scenarios/engine_machines.hpp"
+#include "scenarios/handover_rig.hpp"
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using lab::kube::condition_status;
+using lab::kube::text_at;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr const char* files_only = "    publish: [ { files: { folder: configs } } ]\n";
+constexpr const char* cilium = "cni: { cilium: { version: 1.16.5 } }";
+
+std::string now_of(HandoverRig& one) {
+  return one.rig.files.get("/clusters/blue/cluster.yaml");
+}
+
+/// The spec with something in place of something else.
+void change(HandoverRig& one, const std::string& what, const std::string& by) {
+  const std::string text = now_of(one);
+  ASSERT_THAT(text, HasSubstr(what));
+  one.rig.write_spec(replace_all(text, what, by));
+}
+
+// ---- Cilium
+
+TEST(EngineCilium, ComesByItsJobAndTheNodesAreReadyThen) {
+  HandoverRig one;
+  one.write(plain_flux, "", cilium);
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  for (const char* node : {"cp-1", "worker-1"})
+    EXPECT_EQ(condition_status(*one.find("/nodes", "", node), "Ready"), "True") << node;
+  const auto agents = one.find("apps/daemonsets", "kube-system", "cilium");
+  ASSERT_TRUE(agents);
+  EXPECT_EQ(text_at(*agents, {"status", "numberReady"}), "2");
+  EXPECT_FALSE(one.find("apps/daemonsets", "kube-system", "kube-proxy"));
+  EXPECT_THAT(one.plan(), IsEmpty());
+  // Other values are another Job, and nothing else changes.
+  change(one, "version: 1.16.5",
+         "version: 1.16.5, values: { hubble: { relay: { enabled: true } } }");
+  EXPECT_THAT(one.plan(), ElementsAre(HasSubstr("addon/cni")));
+  ASSERT_TRUE(one.up().ok());
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
+
+TEST(EngineCilium, WhoseInstallerCannotBePulledIsNamedAndComesOnceItCan) {
+  HandoverRig one;
+  one.rig.home.estate.clusters().refused_images["alpine/helm"] = "not found";
+  one.write(plain_flux, "", cilium);
+  EXPECT_THAT(one.failure(),
+              AllOf(HasSubstr("addon/cni"), HasSubstr("alpine/helm"), HasSubstr("not found")));
+  one.rig.home.estate.clusters().refused_images.clear();
+  const engine::Report report = one.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+}
+
+constexpr const char* tailscale = "  tailscale: { authKey: { secret: tailscale.key } }\n";
+
+// ---- what nodes are prepared with
+
+/// A spec that names its image by a schematic of its own: what is in it nobody knows before it
+/// runs.
+void with_schematic(HandoverRig& one, const std::string& extensions) {
+  one.rig.files.write(
+      "/clusters/blue/schematic.yaml",
+      "customization:\n  systemExtensions:\n    officialExtensions: [" + extensions + "]\n");
+  change(one, "extensions: [qemu-guest-agent]", "schematic: schematic.yaml");
+}
+
+TEST(EnginePrepared, AnImageWithoutTailscaleIsNamed) {
+  HandoverRig one;
+  one.write(files_only, tailscale);
+  with_schematic(one, "siderolabs/qemu-guest-agent");
+  EXPECT_THAT(one.failure(), HasSubstr("worker-1 lacks the extension tailscale"));
+}
+
+struct Missing {
+  const char* name;
+  const char* extensions;
+  const char* told;
+};
+
+class LonghornImage : public testing::TestWithParam<Missing> {};
+
+TEST_P(LonghornImage, WithoutAnExtensionIsNamed) {
+  HandoverRig one;
+  one.write(files_only, "  addons: { longhorn: true }\n");
+  with_schematic(one, GetParam().extensions);
+  const std::string told = one.failure();
+  EXPECT_THAT(told, HasSubstr(fmt::format("worker-1 lacks {}\n", GetParam().told)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lacking, LonghornImage,
+    testing::Values(Missing{"iscsi", "siderolabs/qemu-guest-agent, siderolabs/util-linux-tools",
+                            "the extension iscsi-tools, for Longhorn"},
+                    Missing{"tools", "siderolabs/qemu-guest-agent, siderolabs/iscsi-tools",
+                            "the extension util-linux-tools, for Longhorn"}),
+    [](const auto& each) { return each.param.name; });
+
+void with_longhorn(HandoverRig& one, const std::string& more = "") {
+  one.write(files_only, "  addons: { longhorn: true }\n");
+  change(one, "extensions: [qemu-guest-agent]",
+         "extensions: [qemu-guest-agent, iscsi-tools, util-linux-tools]" + more);
+}
+
+TEST(EnginePrepared, AMountThatAPatchTakesAwayIsNamed) {
+  HandoverRig one;
+  with_longhorn(
+      one,
+      ", patches: { worker: [ { machine: { kubelet: { extraMounts: { $patch: delete } } } "
+      "} ] }");
+  EXPECT_THAT(one.failure(),
+              HasSubstr("worker-1 lacks the kubelet's mount /var/lib/longhorn, for Longhorn"));
+}
+
+TEST(EnginePrepared, ADataDiskThatSomebodyTookAwayIsNamed) {
+  HandoverRig one;
+  with_longhorn(one);
+  change(one, "machine: { memory: 8GiB, cores: 4 }",
+         "machine: { memory: 8GiB, cores: 4, disks: { data: { size: 20GiB, use: longhorn } } }");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.plan(), IsEmpty());
+  proxmox::Client client = root(one.rig);
+  const auto rows = client.vms();
+  const auto worker = std::find_if(rows.begin(), rows.end(), [](const proxmox::VmRow& row) {
+    return row.name.find("worker-1") != std::string::npos;
+  });
+  ASSERT_NE(worker, rows.end());
+  proxmox::VmUpdate update;
+  update.erase = {"scsi1"};
+  wait_for(one.rig, client, *client.start_update("pve1", worker->vmid, update));
+  wait_for(one.rig, client, client.start_stop("pve1", worker->vmid));
+  wait_for(one.rig, client, client.start_vm("pve1", worker->vmid));
+  one.rig.home.world.run_for(5min);
+  EXPECT_THAT(one.plan(), Contains(AllOf(HasSubstr("prepared/worker-1"),
+                                         HasSubstr("the disk data, for Longhorn"))));
+}
+
+// ---- other ways to a network, other places of manifests
+
+TEST(EngineNetwork, NoneIsNotWaitedFor) {
+  HandoverRig one;
+  one.write(files_only, "", "cni: none");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  one.rig.home.world.run_for(2min);
+  EXPECT_EQ(condition_status(*one.find("/nodes", "", "worker-1"), "Ready"), "False");
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
+
+TEST(EngineManifests, MayStandInTheSpecItself) {
+  HandoverRig one;
+  one.write(plain_flux, R"(  addons:
+    manifests:
+      - |
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: { name: hours, namespace: default }
+        data: { open: "9-17" }
+)");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(text_at(*one.find("/configmaps", "default", "hours"), {"data", "open"}), "9-17");
+  EXPECT_THAT(one.plan(), IsEmpty());
+  change(one, "9-17", "9-18");
+  EXPECT_THAT(one.plan(), ElementsAre(HasSubstr("addon/manifests")));
+  ASSERT_TRUE(one.up().ok());
+  EXPECT_EQ(text_at(*one.find("/configmaps", "default", "hours"), {"data", "open"}), "9-18");
+}
+
+TEST(EngineVolumes, OfProxmoxCsiOutliveTheClusterAndAreListed) {
+  HandoverRig one;
+  one.secrets["proxmox.csi"] = one.rig.home.token;
+  one.write(plain_flux, "  addons: { proxmoxCsi: { token: { secret: proxmox.csi } } }\n");
+  ASSERT_TRUE(one.up().ok());
+  lab::pve::Volume volume;
+  volume.name = "vm-9999-pvc-1f2e";
+  volume.content = "images";
+  volume.format = "raw";
+  volume.size = 1u << 30;
+  volume.vmid = 9999;
+  one.rig.home.dc.storages.at("local-lvm").on("pve1")[volume.name] = volume;
+  const auto run = one.rig.run(one.options());
+  const engine::Report report = run->down([](const engine::Event&) {});
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.rig.home.dc.vms, IsEmpty());
+  EXPECT_THAT(run->loose_volumes(), ElementsAre("local-lvm:vm-9999-pvc-1f2e on pve1"));
+}
+
+}  // namespace
+}  // namespace rocca::scenarios
