@@ -105,7 +105,7 @@ class Describer {
   }
 
   Description run() {
-    out_.name = wording_.name.empty() ? as_label(cluster_name_of(nodes_.front())) : wording_.name;
+    out_.name = wording_.name.empty() ? cluster_name_of(nodes_.front()) : wording_.name;
     choose_names();
     choose_hardware();
     choose_pools();
@@ -155,6 +155,13 @@ class Describer {
 
   // ---- names
 
+  /// `talos-` of a VM `talos-c0` whose host is called c0.
+  static std::string before_host_name(const Draft& node) {
+    const std::string& vm = node.found->row.name;
+    const std::string& host = node.found->host_name;
+    return vm.size() > host.size() ? vm.substr(0, vm.size() - host.size()) : "";
+  }
+
   void choose_names() {
     const std::string prefix = out_.name + "-";
     const auto all = [&](const std::function<bool(const Draft&)>& is) {
@@ -164,11 +171,18 @@ class Describer {
       const std::string& name = node.found->row.name;
       return name.starts_with(prefix) && is_dns_label(name.substr(prefix.size()));
     });
-    vm_naming_ = prefixed ? "{cluster}-{node}" : "{node}";
+    // Many modules call a VM like its host, with something before it.
+    const std::string before = before_host_name(nodes_.front());
+    const bool by_host = !prefixed && all([&](const Draft& node) {
+      return is_dns_label(node.found->host_name) && before_host_name(node) == before &&
+             node.found->row.name.ends_with(node.found->host_name);
+    });
+    vm_naming_ = prefixed ? "{cluster}-{node}" : by_host ? before + "{node}" : "{node}";
     std::set<std::string> taken;
     for (Draft& node : nodes_) {
       const std::string& vm = node.found->row.name;
-      std::string name = as_label(prefixed ? vm.substr(prefix.size()) : vm);
+      std::string name =
+          by_host ? node.found->host_name : as_label(prefixed ? vm.substr(prefix.size()) : vm);
       if (name.empty()) name = fmt::format("vm-{}", node.found->row.vmid);
       // Proxmox lets two VMs have one name.
       if (!taken.insert(name).second) {
@@ -532,7 +546,7 @@ std::string cluster_name(const Found& found) {
   for (const FoundNode& node : found.nodes)
     for (const Value& document : text::parse_yaml_stream(node.active.reveal(), node.row.name))
       if (const std::string name = text_at(&document, {"cluster", "clusterName"}); !name.empty())
-        return as_label(name);
+        return name;
   return "";
 }
 

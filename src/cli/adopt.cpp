@@ -228,17 +228,18 @@ int run_adopt(Context& context, const Invocation& invocation) {
       adopt::look({*transport, access, bundle->os.crt, credentials.talos, stop}, *remembered);
   for (adopt::Left& left : remembered->left) found.left.push_back(std::move(left));
 
-  wording.name = invocation.find("name").value_or(adopt::cluster_name(found));
+  wording.name = adopt::cluster_name(found);
   if (!is_dns_label(wording.name))
-    throw Error(Fault::Usage, fmt::format("'{}' cannot be the name of a cluster", wording.name))
-        .hint("give it one: --name NAME");
+    throw Error(Fault::Refused,
+                fmt::format("the nodes call their cluster '{}', and no spec can", wording.name))
+        .hint("a cluster's name is 1 to 63 of a-z, 0-9 and -; change cluster.clusterName first");
   const std::string root = repository(context);
   const auto out = invocation.find("out");
   const std::string folder =
       out ? absolute(context, *out) : fmt::format("{}/clusters/{}", root, wording.name);
   if (context.files.status(folder))
     throw Error(Fault::Conflict, fmt::format("{} is already there", folder))
-        .hint("nothing was changed; --name or --out name another place");
+        .hint("nothing was changed; --out names another place");
   wording.folder = folder;
   proxmox::Client client{*transport, access, stop};
   wording.site.images = image_storage(invocation, client, found.nodes.front().row.node);
