@@ -152,5 +152,35 @@ TEST(VmUpdate, NamesTheStoredVolumeAndKeepsWhatIsNotOurs) {
                              testing::Not(testing::HasSubstr("import-from"))));
 }
 
+// A VM that another tool made: what the spec does not say of it is not compared, and stays when
+// something else of the same option changes.
+TEST(AdoptedVm, OnlyWhatTheSpecSaysCounts) {
+  VmWish adopted = wish();
+  adopted.identity.adopted_vmid = 104;
+  adopted.create.nics.front().mac.reset();
+  adopted.disks.front().drive.serial.clear();
+  proxmox::VmConfig found = config();
+  found.options["description"] = "Managed by Terraform";
+  found.options["tags"] = "terraform";
+  found.options["boot"] = "order=virtio0";
+  found.options["sockets"] = "2";
+  found.options.erase("ostype");
+  found.options.erase("scsi0");
+  found.options["virtio0"] = "local-lvm:vm-104-disk-1,discard=on,iothread=1,size=20G,ssd=1";
+  found.options["scsi1"] = "local-lvm:vm-104-disk-2,serial=theirs,size=9G";
+  EXPECT_EQ(seen_fields(adopted, found, true), wished_fields(adopted));
+  EXPECT_THAT(disk_slots(found), testing::ElementsAre("virtio0", "scsi1"));
+  EXPECT_EQ(slot_in(adopted, adopted.disks.front(), found), "virtio0");
+
+  adopted.create.nics.front().bridge = "vmbr1";
+  adopted.disks.front().drive.cache = "writeback";
+  const proxmox::VmUpdate update = update_of(adopted, found, {"net0", "scsi0"});
+  EXPECT_THAT(update.set.at("net0"), testing::AllOf(testing::HasSubstr("02:11:22:33:44:55"),
+                                                    testing::HasSubstr("bridge=vmbr1")));
+  EXPECT_THAT(update.set.at("virtio0"), testing::AllOf(testing::HasSubstr("vm-104-disk-1"),
+                                                       testing::HasSubstr("cache=writeback")));
+  EXPECT_FALSE(update.set.contains("scsi0"));
+}
+
 }  // namespace
 }  // namespace rocca::resources
