@@ -16,7 +16,18 @@ constexpr const char* assets = "release-assets.githubusercontent.com";
 
 std::string definition(const std::string& group, const std::string& kind, const std::string& plural,
                        const std::string& version) {
-  return "---\n" + text::emit_yaml(flux::open_definition(group, kind, plural, true, version));
+  text::Value made = flux::open_definition(group, kind, plural, true, version);
+  // What `kubectl get` shows of every kind of Flux.
+  made.find({"spec", "versions"})
+      ->items()
+      .front()
+      .set("additionalPrinterColumns", text::parse_yaml(R"(
+- { name: Age, type: date, jsonPath: .metadata.creationTimestamp }
+- { name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status' }
+- { name: Status, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].message' }
+)",
+                                                        "columns"));
+  return "---\n" + text::emit_yaml(made);
 }
 
 std::string flux_controller(const std::string& name, const std::string& version) {

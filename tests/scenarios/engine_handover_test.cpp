@@ -1,3 +1,4 @@
+#include "kube/client.hpp"
 #include "lab/releases.hpp"
 #include "scenarios/handover_rig.hpp"
 
@@ -53,6 +54,13 @@ TEST(EngineHandover, UpEndsWithFluxInChargeAndAccessPublished) {
   EXPECT_EQ(one.revision(), "main@sha1:" + one.commit);
   EXPECT_EQ(one.data(one.find("/secrets", "shop", "till"), "pin"), "4711");
   EXPECT_TRUE(one.find("apps/deployments", "kube-system", "metrics-server"));
+  // What `kubectl get kustomizations -A` shows.
+  kube::Client client{one.rig.wire, one.rig.files,
+                      kube::load_kubeconfig(one.rig.files, "/clusters/blue/configs/kubeconfig")};
+  const auto table = client.send("GET", "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations", {},
+                                 "", "", "application/json;as=Table;g=meta.k8s.io;v=v1");
+  EXPECT_THAT(table.body, testing::AllOf(HasSubstr("\"name\":\"Ready\""),
+                                         HasSubstr("\"True\",\"Applied revision: main@sha1:")));
   // Published, three times the same.
   const std::string kubeconfig = one.rig.files.get("/clusters/blue/configs/kubeconfig");
   EXPECT_EQ(one.rig.files.get("/published/kubeconfig"), kubeconfig);

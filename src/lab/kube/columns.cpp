@@ -120,6 +120,42 @@ std::string pod_status(const Value& pod) {
   return out;
 }
 
+/// `.status.conditions[?(@.type=="Ready")].message`: as much of JSONPath as columns use. Nothing is
+/// an empty text.
+std::string by_path(const Value& object, std::string_view path) {
+  const Value* at = &object;
+  while (!path.empty() && at != nullptr) {
+    if (path.starts_with('.')) {
+      path.remove_prefix(1);
+      const std::string_view key = path.substr(0, path.find_first_of(".["));
+      path.remove_prefix(key.size());
+      if (!key.empty()) at = at->is_map() ? at->find(key) : nullptr;
+      continue;
+    }
+    const std::size_t end = path.find(']');
+    if (!path.starts_with('[') || end == std::string_view::npos || !at->is_list()) return "";
+    const std::string_view inside = path.substr(1, end - 1);
+    path.remove_prefix(end + 1);
+    const Value* found = nullptr;
+    if (inside.starts_with("?(@.")) {
+      const std::size_t equals = inside.find("==");
+      const std::size_t open = inside.find_first_of("\"'");
+      const std::size_t close = inside.find_last_of("\"'");
+      if (equals == std::string_view::npos || close == open) return "";
+      const std::string_view key = inside.substr(4, equals - 4);
+      const std::string_view wanted = inside.substr(open + 1, close - open - 1);
+      for (const Value& item : at->items())
+        if (const Value* value = item.is_map() ? item.find(key) : nullptr;
+            found == nullptr && value != nullptr && value->text() == wanted)
+          found = &item;
+    } else if (const auto index = parse_uint(inside); index && *index < at->size()) {
+      found = &at->items()[*index];
+    }
+    at = found;
+  }
+  return at != nullptr && at->is_scalar() && !at->is_null() ? at->text() : "";
+}
+
 std::vector<Column> columns_of(const Resource& resource) {
   std::vector<Column> out{name_column()};
   const auto text = [&](std::string name, std::function<std::string(const Value&)> of,
@@ -142,7 +178,7 @@ std::vector<Column> columns_of(const Resource& resource) {
           {text_at(column, {"name"}), type, text_at(column, {"format"}),
            text_at(column, {"description"}), static_cast<int>(int_at(column, {"priority"})),
            [path, type](const Value& object, std::int64_t now) -> Value {
-             const std::string found = field_text(object, path);
+             const std::string found = by_path(object, path);
              if (type == "date")
                return str(found.empty() ? "<unknown>" : human_duration(now - seconds_of(found)));
              if (found.empty()) return Value::null();

@@ -335,8 +335,9 @@ std::optional<Reply> Server::fixed_path(Call& call) {
       for (const std::string& check : checks) paths.push_back("/" + which + "/" + check);
       if (which == "healthz") continue;
     }
-    paths.insert(paths.end(), {"/metrics", "/openapi/v2", "/openapi/v3", "/openapi/v3/",
-                               "/openid/v1/jwks", "/version"});
+    paths.insert(paths.end(), {"/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3",
+                               "/openapi/v3/", "/openid/v1/jwks", "/version"});
+    std::sort(paths.begin(), paths.end());
     reply.body = Value::map();
     reply.body.set("paths", strings(paths));
     return reply;

@@ -179,12 +179,8 @@ Reply Server::evict(Call& call) {
     Value marked = *pod;
     set_condition(marked, "DisruptionTarget", "True", "EvictionByEvictionAPI",
                   "Eviction API: evicting", timestamp());
-    Write by = write;
-    by.internal = true;
-    by.subresource = "eviction";
-    Value tracked = ordered(pods, std::move(marked));
-    track_update(*pods.type, *pod, tracked, {write.manager, "v1", "", timestamp(), {}});
-    storage_.put(pods.key(), key, std::move(tracked));
+    // Nobody owns this condition: an eviction tells no manager of fields.
+    storage_.put(pods.key(), key, ordered(pods, std::move(marked)));
   }
   remove(pods, key, how, write);
   return created();
