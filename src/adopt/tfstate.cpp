@@ -231,7 +231,9 @@ class Reader {
       remember_config(where, inside.word("machine_configuration_input"), instance);
     } else if (type != "talos_machine_bootstrap" && type != "talos_cluster_kubeconfig" &&
                type != "talos_image_factory_schematic") {
-      found.left.push_back({where, "rocca has nothing of this kind"});
+      const bool image = type == "proxmox_virtual_environment_download_file";
+      found.left.push_back({where, image ? "an image: rocca fetches its own for nodes to come"
+                                         : "rocca has nothing of this kind"});
     }
   }
 

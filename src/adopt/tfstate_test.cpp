@@ -118,12 +118,14 @@ TEST(Tfstate, NamesWhatItLeaves) {
                                resource("helm_release", "cilium", "{}")}));
   ASSERT_TRUE(all.found) << all.told;
   EXPECT_EQ(all.found->vms.size(), 1u);
-  EXPECT_THAT(all.found->left,
-              ElementsAre(AllOf(Field(&Left::where, "proxmox_virtual_environment_vm.old"),
-                                Field(&Left::why, HasSubstr("deposed"))),
-                          Left{"proxmox_virtual_environment_vm.image", "a template"},
-                          Field(&Left::where, "proxmox_virtual_environment_download_file.talos"),
-                          Field(&Left::where, "helm_release.cilium")));
+  EXPECT_THAT(
+      all.found->left,
+      ElementsAre(AllOf(Field(&Left::where, "proxmox_virtual_environment_vm.old"),
+                        Field(&Left::why, HasSubstr("deposed"))),
+                  Left{"proxmox_virtual_environment_vm.image", "a template"},
+                  AllOf(Field(&Left::where, "proxmox_virtual_environment_download_file.talos"),
+                        Field(&Left::why, HasSubstr("an image"))),
+                  Field(&Left::where, "helm_release.cilium")));
 }
 
 TEST(Tfstate, TwoClustersAreTakenOneAtATime) {
