@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <ostream>
 
@@ -159,9 +160,10 @@ std::shared_ptr<resources::Outside> ClusterRun::outside() {
   struct Shared {
     std::mutex mutex;
     sources::Resolver resolver;
+    std::map<std::string, Secret> made;  // by their keys; what was opened before has them not
   };
-  const std::shared_ptr<Shared> shared{
-      new Shared{{}, sources::Resolver{spec_, secret_doors(context_, *transport_, stop_), stop_}}};
+  const std::shared_ptr<Shared> shared{new Shared{
+      {}, sources::Resolver{spec_, secret_doors(context_, *transport_, stop_), stop_}, {}}};
   auto made = std::make_shared<resources::Outside>();
   made->secret = [shared](const spec::SecretRef& reference, const std::string& who) {
     const std::lock_guard lock{shared->mutex};
@@ -169,7 +171,15 @@ std::shared_ptr<resources::Outside> ClusterRun::outside() {
   };
   made->search = [shared](const spec::SecretRef& reference) {
     const std::lock_guard lock{shared->mutex};
+    if (const auto own = shared->made.find(reference.path); own != shared->made.end())
+      return std::optional{own->second};
     return shared->resolver.find(reference);
+  };
+  made->keep = [this, shared](const spec::SecretRef& reference, const Secret& secret) {
+    const std::lock_guard lock{shared->mutex};
+    Keys keys{context_, stop_};
+    keep_secret(context_, keys, spec_, reference.path, secret);
+    shared->made.insert_or_assign(reference.path, secret);
   };
   made->management = [this] {
     return backends::kubernetes_access(

@@ -2,6 +2,7 @@
 
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "spec/load.hpp"
 #include "talos/patch_check.hpp"
@@ -58,6 +59,29 @@ secrets::Bundle get_bundle(Context& context, Keys& keys, const spec::Spec& spec)
   throw Error(Fault::NotFound, std::move(message))
       .hint(
           "`rocca secrets init` makes one; with --from it takes over that of a cluster that runs");
+}
+
+void keep_secret(Context& context, Keys& keys, const spec::Spec& spec, const std::string& key,
+                 const Secret& secret) {
+  namespace sops = secrets::sops;
+  for (const std::string& path : secret_files(spec)) {
+    const auto before = context.files.find(path);
+    if (!before) continue;
+    const sops::File file = sops::File::parse(*before, sops::format_of(path), path);
+    text::Value value = text::Value::string(std::string{secret.reveal()});
+    const std::string after =
+        file.set(split(key, '.'), value, keys.data_key(file), context.clock, context.entropy);
+    value.wipe();
+    if (context.files.find(path) != before)
+      throw Error(Fault::Conflict, fmt::format("somebody else changed {} meanwhile", path))
+          .hint("nothing was written; do it again on what is there now");
+    const auto status = context.files.status(path);
+    context.files.write(path, after, status ? status->mode : 0600);
+    return;
+  }
+  throw Error(Fault::NotFound,
+              fmt::format("there is no secrets file that {} could be kept in", key))
+      .hint("`rocca secrets init` makes one");
 }
 
 namespace {

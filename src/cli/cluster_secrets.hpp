@@ -28,6 +28,10 @@ std::vector<std::string> secret_files(const spec::Spec& spec);
 /// The cluster's Talos bundle. Error(NotFound) names every file that was looked into.
 secrets::Bundle get_bundle(Context& context, Keys& keys, const spec::Spec& spec);
 
+/// Keeps one value in the first secrets file that is there, encrypted for whom it was before.
+void keep_secret(Context& context, Keys& keys, const spec::Spec& spec, const std::string& key,
+                 const Secret& secret);
+
 /// The bundle of a file in any form it is kept in: what `talosctl gen secrets` writes, the machine
 /// config of a control plane, or a SOPS file that rocca or sops made of a bundle. Its problems are
 /// printed, and errors among them end the verb.

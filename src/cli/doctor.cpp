@@ -93,15 +93,12 @@ void look_at_helpers(Context& context, const Question& question, net::Transport&
   sources::Resolver resolver{*question.spec, secret_doors(context, wire, context.stop()),
                              context.stop()};
   for (doctor::Helper& helper : doctor::helpers_of(*question.spec, checkup.version->version)) {
-    const spec::Addons& addons = question.spec->addons;
-    const spec::Addon& addon =
-        helper.key == "addons.proxmoxCsi" ? addons.proxmox_csi : addons.proxmox_ccm;
-    if (helper.own_token) try {
-        helper.token = resolver.get(**addon.token, helper.key + ".token");
-      } catch (const Error& error) {
-        if (error.fault() == Fault::Interrupted) throw;
-        helper.trouble = error.message();
-      }
+    try {
+      helper.token = resolver.find(helper.rights.token);
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      helper.trouble = error.message();
+    }
     for (doctor::Finding& finding :
          doctor::examine_helper(wire, question.access, helper, context.stop()))
       checkup.findings.push_back(std::move(finding));

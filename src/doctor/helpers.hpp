@@ -2,6 +2,7 @@
 
 #include "base/secret.hpp"
 #include "doctor/checkup.hpp"
+#include "resources/helper_tokens.hpp"
 #include "spec/spec.hpp"
 
 #include <optional>
@@ -10,17 +11,11 @@
 
 namespace rocca::doctor {
 
-/// A program that runs in the cluster and asks Proxmox with a token: the cloud controller manager,
-/// the CSI plugin.
+/// A program that runs in the cluster and asks Proxmox with a token.
 struct Helper {
-  std::string key;   // addons.proxmoxCsi
-  std::string user;  // whom the lines below make for it: rocca-csi@pve
-  std::string role;
-  std::vector<proxmox::Need> needs;
-  bool own_token = false;         // the spec names one for it
-  std::string token_name;         // as the spec refers to it
+  resources::HelperRights rights;
   std::optional<Secret> token{};  // as it was found
-  std::string trouble{};          // why it was not
+  std::string trouble{};          // why it could not even be looked for
 };
 
 /// Those that the spec installs, with what each may do at the least. Pure; the tokens are still to

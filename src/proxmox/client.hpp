@@ -68,6 +68,17 @@ class Client {
   bool vmid_is_free(Vmid vmid);
   Permissions permissions(const std::string& path);
   std::vector<std::string> pools();
+  /// A role with just these privileges, a user that may not log in by a password: made, or left.
+  void put_role(const std::string& role, const std::vector<std::string>& privileges);
+  void put_user(const std::string& user, const std::string& comment);
+  /// Nothing: the user has no such token.
+  std::optional<std::string> find_token_comment(const std::string& user, const std::string& name);
+  /// `user@realm!name=secret`, with privilege separation. Proxmox tells it this once.
+  Secret create_token(const std::string& user, const std::string& name, const std::string& comment);
+  void remove_token(const std::string& user, const std::string& name);
+  /// `who`: a user, or a token (`user@realm!name`).
+  void grant(const std::string& path, const std::string& role, const std::string& who,
+             bool propagate);
   /// The SDN zone of every VNet that the token may see, by the VNet's name.
   std::map<std::string, std::string> vnet_zones();
 

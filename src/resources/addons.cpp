@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/addon_source.hpp"
+#include "resources/helper_tokens.hpp"
 #include "resources/set_kind.hpp"
 #include "text/yaml.hpp"
 
@@ -256,13 +257,51 @@ Manifest topology(const spec::Node& node, const std::string& host) {
   return made;
 }
 
-/// What the cloud controller manager and the CSI plugin know their Proxmox by.
+const HelperRights& get_helper(const std::vector<HelperRights>& all, const std::string& key) {
+  return *std::find_if(all.begin(), all.end(),
+                       [&](const HelperRights& one) { return one.key == key; });
+}
+
+/// A token of its own for who asks Proxmox from inside the cluster, where nobody gave it one and
+/// rocca's own may make it.
+std::function<void(World&)> mint_if_missing(const OutsidePtr& outside, const std::string& key) {
+  return [outside, key](World& world) {
+    const auto all = helper_rights(world.cluster.spec, world.proxmox().version().version);
+    const HelperRights& helper = get_helper(all, key);
+    if (outside->find_secret(helper.token)) return;
+    const std::string no_token =
+        fmt::format("{} has no token: {} is nowhere, and ", key, helper.token.path);
+    const char* lines = "`rocca doctor` prints the pveum lines that make one";
+    if (helper.token.from != spec::SecretRef::From::Key || !outside->keep)
+      throw Error(Fault::NotFound, no_token + "rocca cannot keep one there").hint(lines);
+    std::vector<std::string> gaps;
+    for (const proxmox::Need& need : missing_to_mint(world.proxmox(), helper))
+      gaps.push_back(fmt::format("{} on {}", need.any_of.front(), need.path));
+    if (!gaps.empty())
+      throw Error(Fault::Denied,
+                  no_token + "rocca's own may not make one: it lacks " + join(gaps, ", "))
+          .hint(lines);
+    outside->keep(helper.token,
+                  mint_token(world.proxmox(), helper, world.cluster.name(), world.cluster.id()));
+  };
+}
+
+/// What the cloud controller manager and the CSI plugin know their Proxmox by. Before it has a
+/// token it is only named.
 Manifest proxmox_config(const Outside& outside, const spec::Proxmox& proxmox,
-                        const std::string& name, const spec::Addon& addon,
-                        const std::string& where) {
-  const Secret token =
-      outside.get_secret(addon.token ? **addon.token : *proxmox.token, where + ".token");
-  const auto [id, secret] = split_token(token, where + ".token");
+                        const std::string& name, const HelperRights& helper) {
+  const std::string& where = helper.key;
+  Manifest made;
+  made.object = text::parse_yaml(
+      fmt::format("{{ apiVersion: v1, kind: Secret, metadata: {{ name: {}, namespace: {} }}, type: "
+                  "Opaque, data: {{}} }}",
+                  name, name == "proxmox-csi-plugin" ? "csi-proxmox" : "kube-system"),
+      name);
+  made.name = kube::name_of(made.object);
+  made.place = where;
+  const auto token = outside.find_secret(helper.token);
+  if (!token) return made;
+  const auto [id, secret] = split_token(*token, where + ".token");
   Value one = Value::map();
   one.set("url", Value::string(*proxmox.endpoints.front() + "/api2/json"));
   one.set("insecure", Value::boolean(*proxmox.insecure || proxmox.fingerprint.has_value()));
@@ -272,17 +311,9 @@ Manifest proxmox_config(const Outside& outside, const spec::Proxmox& proxmox,
   Value config = Value::map();
   config.set("clusters", Value::list()).append(std::move(one));
   std::string text = text::emit_yaml(config);
-  Manifest made;
-  made.object = text::parse_yaml(
-      fmt::format("{{ apiVersion: v1, kind: Secret, metadata: {{ name: {}, namespace: {} }}, type: "
-                  "Opaque, data: {{}} }}",
-                  name, name == "proxmox-csi-plugin" ? "csi-proxmox" : "kube-system"),
-      name);
   made.object.find("data")->set("config.yaml", Value::string(to_base64(text)));
   wipe(text);
   config.wipe();
-  made.name = kube::name_of(made.object);
-  made.place = where;
   return made;
 }
 
@@ -296,10 +327,13 @@ SetWish proxmox_ccm(const Cluster& cluster, const OutsidePtr& outside) {
       wish.waits.push_back({Wait::For::Untainted,
                             {"v1", "Node", "", node.host_name},
                             "node.cloudprovider.kubernetes.io/uninitialized"});
-  wish.secret_objects = [outside, addon, proxmox = *cluster.spec.proxmox] {
-    return std::vector{proxmox_config(*outside, proxmox, "proxmox-cloud-controller-manager", addon,
-                                      "addons.proxmoxCcm")};
-  };
+  wish.prepare = mint_if_missing(outside, "addons.proxmoxCcm");
+  wish.secret_objects =
+      [outside, proxmox = *cluster.spec.proxmox,
+       helper = get_helper(helper_rights(cluster.spec, {9, 0, 0}), "addons.proxmoxCcm")] {
+        return std::vector{
+            proxmox_config(*outside, proxmox, "proxmox-cloud-controller-manager", helper)};
+      };
   return wish;
 }
 
@@ -332,10 +366,12 @@ SetWish proxmox_csi(const Cluster& cluster, const OutsidePtr& outside) {
       if (const auto chosen = cluster.lock.nodes.find(node.name);
           node.machine && chosen != cluster.lock.nodes.end())
         wish.objects.push_back(topology(node, chosen->second.host));
-  wish.secret_objects = [outside, addon, proxmox = *cluster.spec.proxmox] {
-    return std::vector{
-        proxmox_config(*outside, proxmox, "proxmox-csi-plugin", addon, "addons.proxmoxCsi")};
-  };
+  wish.prepare = mint_if_missing(outside, "addons.proxmoxCsi");
+  wish.secret_objects =
+      [outside, proxmox = *cluster.spec.proxmox,
+       helper = get_helper(helper_rights(cluster.spec, {9, 0, 0}), "addons.proxmoxCsi")] {
+        return std::vector{proxmox_config(*outside, proxmox, "proxmox-csi-plugin", helper)};
+      };
   return wish;
 }
 

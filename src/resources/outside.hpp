@@ -19,6 +19,8 @@ struct Outside {
   std::function<Secret(const spec::SecretRef&, const std::string& wanted_by)> secret;
   /// The same; nothing if it is nowhere.
   std::function<std::optional<Secret>(const spec::SecretRef&)> search;
+  /// Keeps a secret that rocca made, encrypted and for good, where `search` finds it from then on.
+  std::function<void(const spec::SecretRef&, const Secret&)> keep;
   /// Where access files may be published to; asked for only then.
   std::function<kube::Access()> management;
   /// By the names of add-ons in rocca.lock; see fetch_addons.

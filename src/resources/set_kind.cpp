@@ -95,6 +95,7 @@ class SetKind final : public Thing {
   Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
     const auto before = parse_names(live ? fact(live->facts, "objects") : "");
     Receipt receipt{ready, "wait"};
+    if (wish_.prepare) wish_.prepare(world);
     const ObjectSet set = objects(live ? std::optional{live->facts} : std::nullopt);
     with_client(world, [&](kube::Client& client, kube::Discovery& discovery) {
       const SetSight sight = look(client, discovery, set, before);

@@ -16,6 +16,8 @@ struct SetWish {
   std::vector<kube::Manifest> objects{};
   /// Objects that hold secrets: these are looked up when they are needed, and never kept.
   std::function<std::vector<kube::Manifest>()> secret_objects{};
+  /// Makes what the objects need and nobody has made yet; called before they are applied.
+  std::function<void(World&)> prepare{};
   std::vector<kube::Wait> waits{};
   /// Flux objects that are asked to look again when something changed, or while they are not ready:
   /// they try by themselves only after minutes.

@@ -1,4 +1,5 @@
-// Add-ons through a whole `up`: networks, manifests, and what nodes must be prepared with.
+// Add-ons through a whole `up`: networks, manifests, what nodes must be prepared with, and tokens
+// for those who ask Proxmox from inside the cluster.
 
 #include "scenarios/engine_machines.hpp"
 #include "scenarios/handover_rig.hpp"
@@ -196,6 +197,75 @@ TEST(EngineVolumes, OfProxmoxCsiOutliveTheClusterAndAreListed) {
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(one.rig.home.dc.vms, IsEmpty());
   EXPECT_THAT(run->loose_volumes(), ElementsAre("local-lvm:vm-9999-pvc-1f2e on pve1"));
+}
+
+// ---- tokens of their own
+
+const char* minters = "RoccaMint";
+
+void may_mint(HandoverRig& one) {
+  auto& access = one.rig.home.dc.access;
+  access.roles[minters] = {"Sys.Modify", "Realm.AllocateUser", "User.Modify", "Permissions.Modify"};
+  for (const std::string who : {"rocca@pve", "rocca@pve!lab"})
+    for (const char* path : {"/access", "/", "/vms", "/storage/local-lvm"})
+      access.acl[path][who][minters] = true;
+}
+
+TEST(EngineTokens, AreMadeWithJustTheirRightsWhereRoccaMay) {
+  HandoverRig one;
+  may_mint(one);
+  one.write(plain_flux, "  addons: { proxmoxCcm: true, proxmoxCsi: true }\n");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.secrets["proxmox.ccm"], testing::StartsWith("rocca-ccm@pve!blue="));
+  EXPECT_THAT(one.secrets["proxmox.csi"], testing::StartsWith("rocca-csi@pve!blue="));
+  EXPECT_THAT(one.data(one.find("/secrets", "csi-proxmox", "proxmox-csi-plugin"), "config.yaml"),
+              HasSubstr("token_id: rocca-csi@pve!blue"));
+  // Each may do what it needs, and no more.
+  const auto& access = one.rig.home.dc.access;
+  const auto may = [&](const char* who, const char* path) {
+    std::vector<std::string> all;
+    for (const auto& [privilege, propagate] : access.permissions(who, path))
+      all.push_back(privilege);
+    return all;
+  };
+  EXPECT_THAT(may("rocca-csi@pve!blue", "/vms/100"),
+              AllOf(Contains("VM.Config.Disk"), Not(Contains("VM.Allocate"))));
+  EXPECT_THAT(may("rocca-csi@pve!blue", "/storage/local"), IsEmpty());
+  EXPECT_THAT(may("rocca-ccm@pve!blue", "/vms/100"), Not(Contains("VM.Config.Disk")));
+  EXPECT_THAT(may("rocca-ccm@pve!blue", "/"), Contains("Sys.Audit"));
+  EXPECT_THAT(may("rocca-ccm@pve!blue", "/nodes/pve1"), IsEmpty());
+  const std::string first = one.secrets["proxmox.csi"];
+  EXPECT_THAT(one.plan(), IsEmpty());
+  ASSERT_TRUE(one.up().ok());
+  EXPECT_EQ(one.secrets["proxmox.csi"], first) << "it was made again";
+  // Nobody kept it (a run that was killed just then): it is made anew, and the plugin gets it.
+  one.secrets.erase("proxmox.csi");
+  ASSERT_TRUE(one.up().ok());
+  EXPECT_NE(one.secrets["proxmox.csi"], first);
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
+
+TEST(EngineTokens, AreNotMadeWithoutTheRight) {
+  HandoverRig one;
+  one.write(plain_flux, "  addons: { proxmoxCsi: true }\n");
+  EXPECT_THAT(one.failure(),
+              AllOf(HasSubstr("addons.proxmoxCsi has no token"),
+                    HasSubstr("User.Modify on /access/groups"), HasSubstr("rocca doctor")));
+  EXPECT_FALSE(one.rig.home.dc.access.users.contains("rocca-csi@pve"));
+  one.secrets["proxmox.csi"] = one.rig.home.token;
+  const engine::Report report = one.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+}
+
+TEST(EngineTokens, OfAnotherClusterAreLeftAlone) {
+  HandoverRig one;
+  may_mint(one);
+  auto& users = one.rig.home.dc.access.users;
+  users["rocca-csi@pve"].tokens["blue"] = {"1-2-3", true, 0, "of somebody's blue"};
+  one.write(plain_flux, "  addons: { proxmoxCsi: true }\n");
+  EXPECT_THAT(one.failure(), HasSubstr("rocca-csi@pve!blue is there already, and not of this"));
+  EXPECT_EQ(users["rocca-csi@pve"].tokens["blue"].comment, "of somebody's blue");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class HandoverRig {
  public:
   static constexpr const char* url = "https://git.home/fleet";
 
-  HandoverRig() {
+  explicit HandoverRig(const lab::Home::Options& options = {}) : rig(options) {
     rig.home.estate.clusters().use_git(&git);
     secrets["flux.git"] = "token-one";
     secrets["infisical.clientId"] = rig.home.internet.client_id;
@@ -85,6 +85,10 @@ class HandoverRig {
         throw Error(Fault::NotFound, fmt::format("no {} for {}", reference.path, who));
       return Secret{found->second};
     };
+    if (keeps)
+      outside->keep = [this](const spec::SecretRef& reference, const Secret& secret) {
+        secrets[reference.path] = std::string{secret.reveal()};
+      };
     outside->management = [] {
       kube::Access access;
       access.server = "http://management.home:6443";
@@ -132,6 +136,7 @@ class HandoverRig {
   ClusterRig rig;
   lab::kube::Api management{rig.home.world, {}};
   std::map<std::string, std::string> secrets;
+  bool keeps = true;  // rocca may write into them
   std::string commit;
 };
 
