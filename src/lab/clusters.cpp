@@ -123,6 +123,11 @@ void Kubernetes::leave(const TalosNode& node) {
     member.node = nullptr;
     if (api_) api_->leave(name);
     if (real_) tell_real();
+    // Whoever leads renews a lease; the others see it run out.
+    if (api_ && name == kube_vip_)
+      world_.after(std::chrono::seconds{15}, [this, alive = std::weak_ptr<const bool>(alive_)] {
+        if (alive.lock() && api_) move_kube_vip();
+      });
   }
   const bool served = std::any_of(members_.begin(), members_.end(), [](const auto& each) {
     return each.second.node != nullptr && each.second.node->apiserver_runs();
@@ -272,8 +277,42 @@ void Kubernetes::begin(const TalosNode& plane) {
     tell({0, "/nodes", key, nullptr, node, nullptr});
 }
 
+void Kubernetes::move_kube_vip() {
+  std::map<std::string, talos::SharedAddress> candidates;
+  for (const auto& [key, pod] : api_->storage().all("/pods")) {
+    if (text_at(*pod, {"metadata", "labels", "app.kubernetes.io/name"}) != "kube-vip" ||
+        !kube::is_pod_ready(*pod))
+      continue;
+    const Value* containers = pod->find({"spec", "containers"});
+    const Value* env = containers == nullptr || containers->size() == 0
+                           ? nullptr
+                           : containers->items().front().find("env");
+    if (env == nullptr) continue;
+    talos::SharedAddress wanted;
+    for (const Value& one : env->items()) {
+      if (text_at(one, {"name"}) == "address") wanted.address = text_at(one, {"value"});
+      if (text_at(one, {"name"}) == "vip_interface") wanted.link = text_at(one, {"value"});
+    }
+    const auto member = members_.find(text_at(*pod, {"spec", "nodeName"}));
+    if (member == members_.end() || member->second.node == nullptr) continue;
+    const TalosNode& node = *member->second.node;
+    if (wanted.link.empty() && !node.network().addresses.empty())
+      wanted.link = node.network().addresses.front().link;
+    // A tunnel is there only while its service runs.
+    if (wanted.link.starts_with("tailscale") && !node.service_running("ext-tailscale")) continue;
+    if (!wanted.address.empty()) candidates[member->first] = wanted;
+  }
+  if (!candidates.contains(kube_vip_))
+    kube_vip_ = candidates.empty() ? "" : candidates.begin()->first;
+  for (const auto& [name, member] : members_)
+    if (member.node != nullptr)
+      member.node->hold(name == kube_vip_ ? std::vector{candidates.at(name)}
+                                          : std::vector<talos::SharedAddress>{});
+}
+
 /// Talos watches its own node.
-void Kubernetes::tell(const kube::Change& change) const {
+void Kubernetes::tell(const kube::Change& change) {
+  if (change.resource == "/pods" && change.key.name.starts_with("kube-vip-")) move_kube_vip();
   if (change.resource != "/nodes") return;
   const auto found = members_.find(change.key.name);
   if (found == members_.end() || found->second.node == nullptr) return;

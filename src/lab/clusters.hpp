@@ -58,7 +58,9 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   /// Does the server behind a webhook's Service listen by now?
   bool webhook_listens(const std::string& space, const std::string& service) const;
   void restore(const talos::EtcdCluster& etcd);
-  void tell(const kube::Change& change) const;
+  void tell(const kube::Change& change);
+  /// kube-vip's pods agree on one of them, which brings their address up on its node.
+  void move_kube_vip();
   void tell_real();
   void look_at_real();
   bool answer_alone(const talos::TalosNode& node, const net::Incoming& request,
@@ -69,6 +71,7 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   std::weak_ptr<talos::EtcdCluster> etcd_;
   std::map<std::string, Member> members_;
   std::string name_;
+  std::string kube_vip_;  // the node whose pod leads
   std::unique_ptr<kube::Api> api_;
   std::unique_ptr<flux::Flux> flux_;
   std::unique_ptr<ControlPlane> real_;

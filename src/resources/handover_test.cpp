@@ -239,7 +239,9 @@ TEST(Prepared, AJoinedNodeHasAnAddressOfItsTailnet) {
   EXPECT_THAT(lacks_for_tailscale(facts).yet, ElementsAre(HasSubstr("has not joined")));
   facts.addresses.push_back({"tailscale0", *Cidr::parse("100.101.2.3/32")});
   EXPECT_THAT(lacks_for_tailscale(facts).yet, IsEmpty());
-  facts.addresses.back() = {"eth1", *Cidr::parse("100.128.2.3/32")};  // not of that range
+  facts.addresses.back() = {"eth1", *Cidr::parse("100.101.2.3/32")};  // a provider's, not its own
+  EXPECT_THAT(lacks_for_tailscale(facts).yet, ElementsAre(HasSubstr("on tailscale0")));
+  facts.addresses.back() = {"tailscale0", *Cidr::parse("100.128.2.3/32")};  // not of that range
   EXPECT_THAT(lacks_for_tailscale(facts).yet, ElementsAre(HasSubstr("has not joined")));
 }
 

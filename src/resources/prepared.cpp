@@ -19,6 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* tailnet = "100.64.0.0/10";
+constexpr const char* tailscale_link = "tailscale0";
 
 bool has(const std::vector<std::string>& list, const std::string& wanted) {
   return std::find(list.begin(), list.end(), wanted) != list.end();
@@ -118,6 +119,9 @@ class PreparedKind final : public Thing {
     facts.addresses = client.addresses();
     if (const auto config = client.find_config()) read_config(*config, facts);
     const spec::Spec& spec = world.cluster.spec;
+    if (*spec.addons.longhorn && !spec.talos.modules.empty())
+      for (const std::string& line : split(client.read_file("/proc/modules"), '\n'))
+        facts.modules.push_back(line.substr(0, line.find(' ')));
     Lacks all;
     const auto add = [&](const Lacks& more) {
       all.for_good.insert(all.for_good.end(), more.for_good.begin(), more.for_good.end());
@@ -142,6 +146,11 @@ Lacks lacks_for_longhorn(const spec::Spec& spec, const spec::Node& node, const N
   if (has(facts.extensions, "iscsi-tools") && !runs(facts.services, "ext-iscsid"))
     lacks.yet.push_back(fmt::format("ext-iscsid to run, for Longhorn ({})",
                                     state_of(facts.services, "ext-iscsid")));
+  // Its second data engine runs on modules that the spec names; the kernel spells them with a _.
+  for (const spec::KernelModule& module : spec.talos.modules)
+    if (!has(facts.modules, replace_all(*module.name, "-", "_")))
+      lacks.yet.push_back(
+          fmt::format("the kernel module {} to be loaded, for Longhorn", *module.name));
   bool disk = false;
   if (node.machine)
     for (const spec::Disk& one : node.machine->disks) {
@@ -171,14 +180,17 @@ Lacks lacks_for_tailscale(const NodeFacts& facts) {
     return lacks;
   }
   const auto range = Cidr::parse(tailnet);
+  // A provider may give a node an address of that range on its ordinary link, too.
   const bool joined = std::any_of(facts.addresses.begin(), facts.addresses.end(),
                                   [&](const talos::Address& address) {
-                                    return range && range->contains(address.address.address());
+                                    return address.link == tailscale_link && range &&
+                                           range->contains(address.address.address());
                                   });
   if (!joined)
-    lacks.yet.push_back(fmt::format(
-        "an address of {}: the node has not joined the tailnet (is its auth key still good?)",
-        tailnet));
+    lacks.yet.push_back(
+        fmt::format("an address of {} on {}: the node has not joined the tailnet "
+                    "(is its auth key still good?)",
+                    tailnet, tailscale_link));
   return lacks;
 }
 

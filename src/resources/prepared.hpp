@@ -17,6 +17,7 @@ struct NodeFacts {
   std::vector<talos::Address> addresses{};
   std::vector<std::string> mounts{};   // that the kubelet shares with Pods both ways
   std::vector<std::string> volumes{};  // of its configuration: longhorn
+  std::vector<std::string> modules{};  // that its kernel has loaded: nvme_tcp
 };
 
 /// What a node lacks.

@@ -1,8 +1,11 @@
 // Add-ons through a whole `up`: networks, manifests, what nodes must be prepared with, and tokens
 // for those who ask Proxmox from inside the cluster.
 
+#include "kube/client.hpp"
+#include "lab/talos/node.hpp"
 #include "scenarios/engine_machines.hpp"
 #include "scenarios/handover_rig.hpp"
+#include "text/json.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -64,9 +67,65 @@ TEST(EngineCilium, WhoseInstallerCannotBePulledIsNamedAndComesOnceItCan) {
   EXPECT_TRUE(report.ok()) << problems(report);
 }
 
+// ---- kube-vip
+
+/// What whoever has the kubeconfig reaches at the address that it names.
+std::size_t nodes_by_kubeconfig(HandoverRig& one) {
+  kube::Client client{one.rig.wire, one.rig.files,
+                      kube::load_kubeconfig(one.rig.files, "/clusters/blue/configs/kubeconfig")};
+  return client.list("/api/v1/nodes").size();
+}
+
+TEST(EngineKubeVip, BringsTheAddressThatTheKubeconfigNames) {
+  HandoverRig one;
+  one.write(plain_flux);
+  change(one, "{ vip: 10.0.1.10 }", "{ vip: 10.0.1.10, by: kube-vip }");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.rig.files.get("/clusters/blue/configs/kubeconfig"),
+              HasSubstr("https://10.0.1.10:6443"));
+  EXPECT_EQ(nodes_by_kubeconfig(one), 2u);
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
+
 constexpr const char* tailscale = "  tailscale: { authKey: { secret: tailscale.key } }\n";
 
+void with_tailscale(HandoverRig& one) {
+  change(one, "[qemu-guest-agent]", "[qemu-guest-agent, tailscale]");
+}
+
+TEST(EngineKubeVip, MayBeOnATailscaleInterface) {
+  HandoverRig one;
+  one.write(plain_flux, tailscale);
+  with_tailscale(one);
+  change(one, "{ vip: 10.0.1.10 }", "{ vip: 100.64.9.9, by: kube-vip, interface: tailscale0 }");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.rig.files.get("/clusters/blue/configs/kubeconfig"),
+              HasSubstr("https://100.64.9.9:6443"));
+  EXPECT_EQ(nodes_by_kubeconfig(one), 2u);
+  const auto pods = one.find("apps/daemonsets", "kube-system", "kube-vip");
+  EXPECT_THAT(text::emit_json(*pods),
+              AllOf(HasSubstr("tailscale0"), HasSubstr("vip_allow_interface_not_up")));
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
+
 // ---- what nodes are prepared with
+
+TEST(EnginePrepared, ANodeThatItsTailnetDoesNotLetInIsNamed) {
+  HandoverRig one;
+  auto& fleet = one.rig.home.estate.clusters().fleet();
+  fleet.tailnet_open = false;
+  one.write(files_only, tailscale);
+  with_tailscale(one);
+  EXPECT_THAT(one.failure(),
+              AllOf(HasSubstr("prepared/worker-1"), HasSubstr("an address of 100.64.0.0/10"),
+                    HasSubstr("auth key")));
+  fleet.tailnet_open = true;
+  const engine::Report report = one.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
 
 /// A spec that names its image by a schematic of its own: what is in it nobody knows before it
 /// runs.
@@ -122,6 +181,19 @@ TEST(EnginePrepared, AMountThatAPatchTakesAwayIsNamed) {
       "} ] }");
   EXPECT_THAT(one.failure(),
               HasSubstr("worker-1 lacks the kubelet's mount /var/lib/longhorn, for Longhorn"));
+}
+
+TEST(EnginePrepared, AModuleThatDoesNotLoadIsNamed) {
+  HandoverRig one;
+  auto& fleet = one.rig.home.estate.clusters().fleet();
+  fleet.failing_modules.insert("nvme_tcp");
+  with_longhorn(one, ", modules: [nvme_tcp]");
+  EXPECT_THAT(one.failure(),
+              AllOf(HasSubstr("prepared/worker-1"), HasSubstr("the kernel module nvme_tcp")));
+  fleet.failing_modules.clear();
+  const engine::Report report = one.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.plan(), IsEmpty());
 }
 
 TEST(EnginePrepared, ADataDiskThatSomebodyTookAwayIsNamed) {

@@ -179,6 +179,15 @@ Routine<void> TalosNode::read(std::shared_ptr<Call> call) {
   const std::string& path = request.path();
   if (path == "/proc/sys/kernel/random/boot_id") {
     send_data(*call, boot_id_ + "\n");
+  } else if (path == "/proc/modules") {
+    std::string text = "virtio_net 94208 0 - Live 0x0000000000000000\n";
+    if (const text::Value* modules =
+            config_ ? config_->main()->find({"machine", "kernel", "modules"}) : nullptr)
+      for (const text::Value& module : modules->items())
+        if (const text::Value* name = module.find("name");
+            name != nullptr && !fleet_.failing_modules.contains(name->text()))
+          text += replace_all(name->text(), "-", "_") + " 16384 0 - Live 0x0000000000000000\n";
+    send_data(*call, text);
   } else if (path == "/etc/os-release") {
     const std::string version = "v" + to_string(release_);
     send_data(*call,

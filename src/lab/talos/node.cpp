@@ -109,6 +109,7 @@ void TalosNode::stop_all() {
   processes_.clear();
   apiserver_ = wedged_ = false;
   owned_.clear();
+  held_.clear();
   release_addresses();
   for (const auto& weak : calls_)
     if (const auto call = weak.lock()) {

@@ -54,6 +54,12 @@ class Fleet {
   std::function<std::string(TalosNode& node, const std::string& label)> kubernetes_trouble;
   /// Where a real API server answers in place of a control plane's own; nothing: nowhere.
   std::function<std::optional<std::pair<std::string, unsigned>>(TalosNode& node)> real_kubernetes;
+  /// Services of extensions that do not come up, with what they say; by id (ext-tailscale).
+  std::map<std::string, std::string> failing_services;
+  /// Kernel modules that a config asks for and that do not load.
+  std::set<std::string> failing_modules;
+  /// Whether a node that runs Tailscale is let into its tailnet.
+  bool tailnet_open = true;
   /// Read once per pair; nothing: this is no CA with its key.
   std::shared_ptr<const Signer> signer(const SigningAuthority& authority);
   /// organizations(), read once per certificate: the same client calls again and again.
@@ -211,6 +217,8 @@ class TalosNode {
   void set_node_object(bool ready, bool unschedulable);
   /// The shared addresses that are this node's now.
   const std::vector<SharedAddress>& owned() const noexcept { return owned_; }
+  /// A pod of its own network (kube-vip) brought these addresses up on it, and no others.
+  void hold(std::vector<SharedAddress> addresses);
   const ResourceStore& resources() {
     refresh({});
     return store_;
@@ -428,6 +436,7 @@ class TalosNode {
   std::vector<std::string> claimed_;  // addresses that the network knows us by
   bool warm_ = false;
   std::vector<SharedAddress> owned_;
+  std::vector<SharedAddress> held_;  // by a pod
   bool apiserver_ = false;
   std::vector<Network::Id> apiserver_ports_;
   bool wedged_ = false;  // a second apply in maintenance mode

@@ -92,6 +92,19 @@ Routine<void> TalosNode::run_shared_addresses(Stop stop) {
   }
 }
 
+void TalosNode::hold(std::vector<SharedAddress> addresses) {
+  if (held_ == addresses) return;
+  for (const SharedAddress& gone : held_)
+    store_.remove("network", "AddressStatuses.net.talos.dev",
+                  fmt::format("{}/{}/32", gone.link, gone.address));
+  held_ = std::move(addresses);
+  stale_ = true;
+  publish();
+  for (const SharedAddress& one : held_)
+    world_.note(fmt::format("kube-vip brings {} up on {}", one.address, hostname_));
+  claim_addresses();
+}
+
 void TalosNode::forget_owned() {
   for (const SharedAddress& shared : owned_)
     store_.remove("network", "AddressStatuses.net.talos.dev",

@@ -87,6 +87,9 @@ void TalosNode::claim_addresses() {
     for (const SharedAddress& shared : owned_)
       if (shared.link == each.link) next.push_back(shared.address);
   }
+  // Whoever is in the network of that link reaches it there; here that is everybody.
+  if (!next.empty())
+    for (const SharedAddress& held : held_) next.push_back(held.address);
   for (const std::string& old : claimed_)
     if (std::find(next.begin(), next.end(), old) == next.end())
       world_.network().release(old, host_);

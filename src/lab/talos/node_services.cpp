@@ -80,6 +80,11 @@ Routine<void> TalosNode::run_extension(Extension extension, Stop stop) {
          config_->find("ExtensionServiceConfig", extension.name) == nullptr)
     co_await world_.wait(changed_, {}, stop.get());
   co_await world_.sleep(timing_.service, stop.get());
+  for (auto why = fleet_.failing_services.find(id); why != fleet_.failing_services.end();
+       why = fleet_.failing_services.find(id)) {
+    set_service(id, "Failed", why->second);
+    co_await world_.sleep(std::chrono::seconds{5}, stop.get());
+  }
   set_service(id, "Preparing", "Running pre state");
   set_service(id, "Preparing", "Creating service runner");
   set_service(id, "Running",

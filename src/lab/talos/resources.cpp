@@ -183,7 +183,9 @@ void TalosNode::publish_network() {
                            "global\nflags: permanent\npriority: 0\n",
                            to_string(each.cidr), index, each.link, v4 ? "inet4" : "inet6"));
   }
-  for (const SharedAddress& shared : owned_)
+  std::vector<SharedAddress> more = owned_;
+  more.insert(more.end(), held_.begin(), held_.end());
+  for (const SharedAddress& shared : more)
     if (const auto address = IpAddress::parse(shared.address)) {
       const Cidr cidr(*address, address->is_v4() ? 32 : 128);
       spec::network::AddressStatusSpec status;
@@ -197,7 +199,7 @@ void TalosNode::publish_network() {
                              to_string(cidr), shared.link));
     }
   // Its tailnet gives it one more, out of the range that carriers share among their customers.
-  if (service_running("ext-tailscale") && !network_.addresses.empty()) {
+  if (fleet_.tailnet_open && service_running("ext-tailscale") && !network_.addresses.empty()) {
     const auto address = IpAddress::parse(fmt::format("100.64.{}", [&] {
       const std::string own = to_string(network_.addresses.front().cidr.address());
       const auto parts = split(own, '.');
