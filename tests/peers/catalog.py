@@ -2,11 +2,13 @@
 
 import os
 import pathlib
+import re
 import subprocess
+from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "tags", "cgo",
-        "minutes", "files"}
+        "without", "edit", "from", "to", "minutes", "files"}
 
 
 class Problem(Exception):
@@ -16,6 +18,22 @@ class Problem(Exception):
 def cache_folder():
     named = os.environ.get("ROCCA_PEERS_CACHE")
     return pathlib.Path(named) if named else pathlib.Path.home() / ".cache/rocca/peers"
+
+
+class Edit(NamedTuple):
+    """One line of a tool's source that this machine needs otherwise, because it lacks a capability."""
+
+    without: str
+    path: str
+    old: str
+    new: str
+
+    def needed(self):
+        bits = {"CAP_SYS_RESOURCE": 24}
+        if self.without not in bits:
+            raise Problem(f"`without: {self.without}`: known are {', '.join(bits)}")
+        status = pathlib.Path("/proc/self/status").read_text()
+        return not int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16) >> bits[self.without] & 1
 
 
 class Peer:
@@ -45,6 +63,11 @@ class Peer:
         self.cgo = fields.get("cgo", [None])[0]
         if self.cgo not in (None, "static"):
             raise Problem(f"{place}: `cgo` can only be `static`")
+        self.edit = None
+        if {"without", "edit", "from", "to"} & set(fields):
+            if not {"without", "edit", "from", "to"} <= set(fields):
+                raise Problem(f"{place}: `without`, `edit`, `from` and `to` go together")
+            self.edit = Edit(*(fields[key][0] for key in ("without", "edit", "from", "to")))
         self.seconds = 60 * float(fields.get("minutes", ["0"])[0])
         self.version = fields["version"][0] if "version" in fields else self._debian_version()
 
