@@ -519,8 +519,10 @@ class LeftoverMachine final : public Thing {
       // etcd in order is neither possible nor needed.
       options.graceful = !stays_;
       options.reboot = stays_;
-      if (stays_) options.partitions = {"STATE", "EPHEMERAL"};
-      world.talos(where_).reset(options);
+      talos::Client client = world.talos(where_);
+      // Talos in a container has folders in their place, and refuses to wipe what it cannot find.
+      if (stays_ && client.find_system_disk()) options.partitions = {"STATE", "EPHEMERAL"};
+      client.reset(options);
     }
     return {"reset", "reset"};
   }
