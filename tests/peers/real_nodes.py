@@ -89,12 +89,18 @@ def remove_leftovers():
 
 
 def remove_group(group):
+    """An empty group; one whose last process is just ending is given the time for it."""
     for folder, _, _ in os.walk(group, topdown=False):
-        try:
-            os.rmdir(folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.EBUSY):
-                raise
+        for attempt in range(50):
+            try:
+                os.rmdir(folder)
+                break
+            except FileNotFoundError:
+                break
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise
+                threading.Event().wait(0.1)
 
 
 class Image:
