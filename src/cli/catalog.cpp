@@ -307,7 +307,7 @@ Catalog catalog() {
   verbs.push_back(
       {.name = "adopt",
        .group = "From nothing to a cluster",
-       .summary = "take over a cluster that Terraform or OpenTofu made",
+       .summary = "take over a cluster that Terraform made",
        .description =
            "Reads a state of Terraform or OpenTofu (bpg/proxmox or Telmate/proxmox, and "
            "siderolabs/talos), looks for its VMs on Proxmox and asks the nodes for what they run. "

@@ -36,6 +36,8 @@ int run_down(Context& context, const Invocation& invocation) {
                            "on:",
                            cluster.name()),
                cluster.name(), invocation.find("confirm"));
+  // Who named it beforehand means all that is left of it, whatever that is by now.
+  if (invocation.find("confirm")) cluster.run().on_change([](const engine::Plan&) { return true; });
   const int code =
       show_run(context, invocation, plan, cluster.name(),
                [&](const engine::EventSink& events) { return cluster.run().down(events); });

@@ -351,6 +351,10 @@ Run::Run(Cluster cluster, Doors doors, RunOptions options, std::stop_token stop)
           std::make_unique<Impl>(std::move(cluster), doors, std::move(options), std::move(stop))) {}
 Run::~Run() = default;
 
+void Run::on_change(std::function<bool(const engine::Plan&)> ask) {
+  impl_->ask = std::move(ask);
+}
+
 const engine::Plan& Run::plan() {
   return impl_->seen().plan;
 }
@@ -369,7 +373,7 @@ engine::Report Run::up(const engine::EventSink& events) {
   const std::string shown = impl.up ? impl.up->plan.bound_to : "";
   const auto lock = impl.take_lock();
   impl.up = impl.look_up();
-  if (!shown.empty() && impl.up->plan.bound_to != shown)
+  if (!shown.empty() && impl.up->plan.bound_to != shown && !impl.goes_on(impl.up->plan))
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at a new `rocca plan`");
   refuse_if_any(impl.up->plan);
@@ -408,7 +412,7 @@ engine::Report Run::down(const engine::EventSink& events) {
   const auto lock = impl.take_lock();
   impl.down = impl.look_down();
   Look& look = *impl.down;
-  if (!shown.empty() && look.plan.bound_to != shown)
+  if (!shown.empty() && look.plan.bound_to != shown && !impl.goes_on(look.plan))
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at it again, and confirm again");
   refuse_if_any(look.plan);

@@ -104,6 +104,11 @@ class Run {
   /// The arrows between all things, wanted and left over.
   const graph::Graph& graph();
 
+  /// Asked when the plan made under the lock is another than the one that was shown: tasks of a
+  /// killed run may still have been at work in between. True goes on with the new one; without
+  /// anybody to ask it is refused.
+  void on_change(std::function<bool(const engine::Plan&)> ask);
+
   /// Carries the plan out: takes the state's lock, stores what must be durable first (rocca.lock,
   /// the state's lineage), plans again under the lock and goes on only if that plan is the one that
   /// was shown. Error(Locked), Error(Refused) for a guard or a stale plan, before anything is

@@ -62,6 +62,9 @@ struct Run::Impl {
   spec::Lock written;  // as the file has it
   std::unique_ptr<Look> up;
   std::unique_ptr<Look> down;
+  std::function<bool(const engine::Plan&)> ask;  // whether to go on with another plan
+
+  bool goes_on(const engine::Plan& plan) const { return ask && ask(plan); }
 
   /// Runs `body` as a call of the runner: only there may the doors be used.
   void call(const std::string& name, const std::function<void()>& body);

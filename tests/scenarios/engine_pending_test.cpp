@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 class Pending : public testing::TestWithParam<bool> {
  protected:
@@ -80,6 +81,35 @@ TEST_P(Pending, RemovalIsSeenToo) {
   const engine::Report report = rig.up();
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(worker().pending_delete, IsEmpty());
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(Pending, AnotherPlanThanTheOneThatWasShownIsCarriedOutOnlyIfSomebodySaysSo) {
+  const auto nobody = [](const engine::Event&) {};
+  somebody_sets("memory: 16384");
+  const auto first = rig.run();
+  ASSERT_FALSE(first->plan().empty());
+  somebody_sets("cores: 1");
+  try {
+    first->up(nobody);
+    FAIL() << "the world had changed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Refused);
+    EXPECT_THAT(error.message(), HasSubstr("has changed since the plan was made"));
+  }
+  EXPECT_THAT(worker().pending, SizeIs(2)) << "nothing was touched";
+
+  const auto second = rig.run();
+  ASSERT_FALSE(second->plan().empty());
+  somebody_sets("cpu: x86-64-v2-AES");
+  std::vector<std::string> now;
+  second->on_change([&](const engine::Plan& plan) {
+    now = differences(plan);
+    return true;
+  });
+  const engine::Report report = second->up(nobody);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(now, ElementsAre(HasSubstr("cpu")));
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 

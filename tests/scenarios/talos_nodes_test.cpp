@@ -76,6 +76,12 @@ TEST_P(TalosNodes, ThreeControlPlanesAndAWorkerBecomeACluster) {
   };
   EXPECT_TRUE(rig.until([&] { return healthy("10.0.0.12"); }));
   EXPECT_TRUE(healthy("10.0.0.20"));
+  // Not before all three have a vote: two of two are no majority without the first.
+  EXPECT_TRUE(rig.until([&] {
+    return std::all_of(rig.spec.nodes.begin(), rig.spec.nodes.end(), [&](const spec::Node& node) {
+      return node.name == "w-1" || rig.home.estate.truth(rig.vmid(node)).etcd_member;
+    });
+  }));
   rig.finish(rig.pve.start_stop("pve1", rig.vmid(first)));
   EXPECT_FALSE(healthy("10.0.0.20"));
   EXPECT_TRUE(rig.until([&] { return healthy("10.0.0.20"); }, 2min));
