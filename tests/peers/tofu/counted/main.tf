@@ -26,6 +26,7 @@ variable "worker_count" { default = 1 }
 variable "memory" { default = 4096 }
 variable "on_destroy" { default = false }
 variable "tpm" { default = true }
+variable "wait_for_health" { default = false }
 
 provider "proxmox" {
   endpoint  = var.proxmox_endpoint
@@ -264,6 +265,16 @@ resource "talos_machine_bootstrap" "talos" {
   endpoint             = local.controllers[0].address
   node                 = local.controllers[0].address
   depends_on           = [talos_machine_configuration_apply.controller]
+}
+
+data "talos_cluster_health" "talos" {
+  count                = var.wait_for_health ? 1 : 0
+  client_configuration = talos_machine_secrets.talos.client_configuration
+  control_plane_nodes  = [for node in local.controllers : node.address]
+  worker_nodes         = [for node in local.workers : node.address]
+  endpoints            = [for node in local.controllers : node.address]
+  depends_on = [talos_machine_bootstrap.talos, talos_machine_configuration_apply.controller,
+  talos_machine_configuration_apply.worker]
 }
 
 resource "talos_cluster_kubeconfig" "talos" {
