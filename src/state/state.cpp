@@ -192,6 +192,12 @@ State parse_state(std::string_view text, const std::string& name) {
   const Value root = text::parse_json(text, name, large_limits());
   const Reader read{name};
   if (!root.is_map()) read.fail(root, "expected a map");
+  if (root.find("format") == nullptr &&
+      (root.find("terraform_version") != nullptr || root.find("encrypted_data") != nullptr))
+    throw Error(Fault::Refused, fmt::format("{} is a state of Terraform or OpenTofu", name))
+        .hint(
+            "it is left as it is: give `spec.state` a place of rocca's own; `rocca adopt` takes "
+            "over the cluster that such a state describes");
   if (const std::uint64_t format = read.number(root, "format"); format > State::format)
     read.future(fmt::format("its format is {}, this one knows up to {}", format, State::format));
   else if (format == 0)
