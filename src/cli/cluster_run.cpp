@@ -146,8 +146,12 @@ resources::Cluster ClusterRun::open() {
   spec::Lock lock = spec::find_lock(context_.files, spec_.folder).value_or(spec::Lock{});
   lock.cluster = *spec_.name;
   Keys keys{context_, stop_};
-  talos::Surroundings around =
-      surroundings(context_, spec_, get_bundle(context_, keys, spec_), *transport_, stop_);
+  // Who razes a cluster renders no configuration: a source of secrets that is gone must not keep
+  // it.
+  talos::Surroundings around;
+  around.bundle = get_bundle(context_, keys, spec_);
+  if (options_.doing != "down")
+    around = surroundings(context_, spec_, std::move(around.bundle), *transport_, stop_);
   std::optional<proxmox::Access> proxmox;
   if (spec_.proxmox) proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
   store_ = open_store(context_, spec_, *transport_, stop_);

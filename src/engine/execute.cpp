@@ -158,6 +158,7 @@ class Execution {
     if (stop_.stop_requested()) stop();
     if (!abandoned())
       while (const auto address = schedule_.next(runner_.now())) dispatch(*address);
+    for (const Schedule::Queued& queued : schedule_.take_queued()) say_turn(queued);
     journal_.pump();
     if (over()) return false;
     const std::optional<Tick> wake = next_wake();
@@ -246,6 +247,12 @@ class Execution {
     }
     if (!step->deadline) step->deadline = now + step->patience;
     begin_call(*step);
+  }
+
+  void say_turn(const Schedule::Queued& queued) {
+    const auto found = steps_.find(queued.address);
+    if (found != steps_.end() && found->second.stage == Stage::Act)
+      say_wait(found->second, "its turn: " + queued.turn);
   }
 
   void begin_call(Step& step) {
@@ -352,6 +359,7 @@ class Execution {
          step.receipt.act.empty() ? to_string(step.change.action) : step.receipt.act);
     step.stage = Stage::Probe;
     step.waiting_for.clear();
+    if (!step.receipt.waiting_for.empty()) say_wait(step, step.receipt.waiting_for);
     schedule_.again(step.address, runner_.now() + std::min(step.receipt.ask_after, left(step)));
   }
 
@@ -381,11 +389,14 @@ class Execution {
     return step.deadline && runner_.now() >= *step.deadline;
   }
 
+  void say_wait(Step& step, const std::string& what) {
+    if (what == step.waiting_for) return;
+    step.waiting_for = what;
+    emit(Event::Kind::Waiting, &step, what);
+  }
+
   void wait(Step& step, const std::string& what, Duration how_long) {
-    if (what != step.waiting_for) {
-      step.waiting_for = what;
-      emit(Event::Kind::Waiting, &step, what);
-    }
+    say_wait(step, what);
     if (may_be_left(step)) {
       leave(step);
       return;

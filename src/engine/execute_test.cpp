@@ -168,6 +168,26 @@ TEST(Execute, ATimeoutRepeatsWhatItWaitedFor) {
   EXPECT_THAT(rig.told(Event::Kind::Waiting), ElementsAre("vm/a: task of vm/a"));
 }
 
+TEST(Execute, WhoCannotBeAskedYetSaysWhatItWaitsForAllTheSame) {
+  Rig rig;
+  Wish slow = wish("vm/a");
+  slow.ask_after = 20s;
+  rig.desired.wanted = resources({slow});
+  ASSERT_TRUE(rig.up().ok());
+  EXPECT_THAT(rig.told(Event::Kind::Waiting), ElementsAre("vm/a: vm/a to be made"));
+}
+
+TEST(Execute, WhoQueuesForItsActSaysThatItsTurnHasNotCome) {
+  Rig rig;
+  std::vector<Wish> wishes{wish("vm/a"), wish("vm/b"), wish("vm/c")};
+  for (Wish& one : wishes) one.act_lanes = {{"import", 2, Lane::Hold::Act, "2 disks at a time"}};
+  rig.desired.wanted = resources(wishes);
+  ASSERT_TRUE(rig.up().ok());
+  EXPECT_THAT(rig.told(Event::Kind::Waiting),
+              ElementsAre("vm/c: its turn: 2 disks at a time", "vm/a: task of vm/a",
+                          "vm/b: task of vm/b", "vm/c: task of vm/c"));
+}
+
 TEST(Execute, EveryOtherFaultFailsTheStepAtOnce) {
   for (const Fault fault : {Fault::Usage, Fault::NotFound, Fault::Conflict, Fault::Rejected,
                             Fault::Denied, Fault::Refused, Fault::Timeout, Fault::Bug}) {

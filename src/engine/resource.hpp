@@ -63,8 +63,9 @@ struct Change {
 /// thing itself.
 struct Receipt {
   std::string token;
-  std::string act{};     // for people: "create", "resize", "start"; empty: the change's action
-  Duration ask_after{};  // no sense in asking earlier: saves a request
+  std::string act{};          // for people: "create", "resize", "start"; empty: the change's action
+  Duration ask_after{};       // no sense in asking earlier: saves a request
+  std::string waiting_for{};  // for people, until it is first asked after
 };
 
 struct Ready {};
@@ -80,6 +81,7 @@ struct Lane {
   std::string name;               // "pve/atlas", "vmid/104", "import/local@atlas"
   unsigned width = 1;
   Hold hold = Hold::Call;
+  std::string turn{};  // for people who see an act queue there: "two disks at a time on local"
 };
 
 /// One thing we keep true: a value that says what is wanted, nothing else. Effects come in as

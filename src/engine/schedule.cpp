@@ -68,7 +68,8 @@ void Schedule::set_lanes(const std::string& address, std::vector<Lane> lanes) {
         lane_ids_.try_emplace(std::move(lane.name), static_cast<LaneId>(lanes_.size()));
     const LaneId named = found->second;
     const unsigned width = std::max(1u, lane.width);
-    if (is_new) lanes_.push_back({width, 0, false, {}});
+    if (is_new) lanes_.push_back({width, 0, false, {}, {}});
+    if (!lane.turn.empty()) lanes_[named].turn = std::move(lane.turn);
     lanes_[named].width = std::min(lanes_[named].width, width);
     const auto use = std::find_if(entry.uses.begin(), entry.uses.end(),
                                   [named](const Use& other) { return other.lane == named; });
@@ -135,6 +136,8 @@ std::optional<std::string> Schedule::next(Tick now) {
     if (full) {
       lanes_[*full].queue.insert(entry.rank);
       entry.queued_at = full;
+      const std::string& turn = lanes_[*full].turn;
+      if (!turn.empty() && !woken_by) queued_.push_back({entry.address, turn});
     } else {
       occupy(entry);
     }

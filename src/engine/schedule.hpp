@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace rocca::engine {
@@ -35,6 +36,12 @@ class Schedule {
   /// The step whose next call may start now, if any: what it needs has settled, its time has come,
   /// and its lanes have room. It is in flight, and holds its Act lanes, until it is told otherwise.
   std::optional<std::string> next(Tick now);
+  /// Who has come to a full Act lane since this was last asked, with the lane's word for people.
+  struct Queued {
+    std::string address;
+    std::string turn;
+  };
+  std::vector<Queued> take_queued() { return std::exchange(queued_, {}); }
   /// The lanes of a step's next call; given before it is first offered and whenever they change.
   /// Act lanes that it holds already stay held. The narrowest width that anybody names counts. One
   /// lane is held the same way by all; who holds an Act lane asks for no other (else two could wait
@@ -103,6 +110,7 @@ class Schedule {
     unsigned used = 0;
     bool woke = false;
     std::set<Rank> queue;
+    std::string turn;
     bool room() const { return used < width; }
   };
 
@@ -122,6 +130,7 @@ class Schedule {
   std::unordered_map<std::string, LaneId> lane_ids_;
   std::set<Rank> ready_;
   std::set<std::pair<Tick, Id>> later_;
+  std::vector<Queued> queued_;
   Tick now_{};
   unsigned parallelism_;
   std::size_t in_flight_ = 0;

@@ -93,6 +93,21 @@ TEST(Schedule, AnActLaneIsHeldUntilTheActIsOver) {
   EXPECT_THAT(all_next(schedule, zero + 2s), ElementsAre("b"));
 }
 
+TEST(Schedule, TellsOnceWhoQueuesAtALaneThatHasAWordForIt) {
+  Schedule schedule{flat({"a", "b", "c"}), 8};
+  for (const char* name : {"a", "b"}) schedule.set_lanes(name, {{"import", 1, act, "one disk"}});
+  schedule.set_lanes("c", {{"import", 1, act}, {"host", 1, call}});
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("a"));
+  std::vector<std::string> told;
+  for (const Schedule::Queued& queued : schedule.take_queued())
+    told.push_back(queued.address + ": " + queued.turn);
+  EXPECT_THAT(told, ElementsAre("b: one disk", "c: one disk"));
+  EXPECT_THAT(schedule.take_queued(), IsEmpty());
+  schedule.settle("a", Schedule::Outcome::Settled);
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("b"));
+  EXPECT_THAT(schedule.take_queued(), IsEmpty());
+}
+
 TEST(Schedule, WhoHoldsAnActLaneGoesFirst) {
   Schedule schedule{flat({"a", "b", "z"}), 1};
   schedule.set_lanes("a", {});

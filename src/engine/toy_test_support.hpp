@@ -215,6 +215,7 @@ struct Wish {
   bool bootstraps = false;
   bool goes_with_needs = false;
   bool no_token = false;
+  Duration ask_after{};
 };
 
 inline Wish wish(std::string address, std::vector<std::string> needs = {},
@@ -301,7 +302,8 @@ class Toy final : public Resource {
             for (const auto& [field, value] : wish_.fields)
               if (field != wish_.stubborn) fields[field] = value;
           });
-      return {wish_.no_token ? "" : id};
+      return {wish_.no_token ? "" : id, "", wish_.ask_after,
+              wish_.ask_after == 0s ? "" : wish_.address + " to be made"};
     });
   }
 

@@ -93,6 +93,11 @@ Ink ink_of(Row::State state) {
   return Ink::Dim;
 }
 
+/// Steps that take about as long.
+std::string like(const std::string& address, Action action) {
+  return engine::kind_of(address) + "/" + engine::to_string(action);
+}
+
 /// Whole seconds: a table that counts must not jump between units of a tenth.
 std::string counted(Duration duration) {
   const auto total = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
@@ -141,6 +146,7 @@ void Board::take(const Event& event) {
       step.state = Row::State::Done;
       step.ended = event.at;
       step.waiting_for.clear();
+      if (step.began) took_[like(step.address, step.action)] = event.at - *step.began;
       break;
     case Event::Kind::Failed:
       step.state = Row::State::Failed;
@@ -161,6 +167,14 @@ std::size_t Board::over() const {
   return static_cast<std::size_t>(std::count_if(steps_.begin(), steps_.end(), [](const Step& step) {
     return step.state != Row::State::Waiting && step.state != Row::State::Running;
   }));
+}
+
+/// By earlier runs; in a first run by one of its kind that is over already.
+std::optional<Duration> Board::expected(const Step& step) const {
+  if (step.estimate) return step.estimate;
+  const auto found = took_.find(like(step.address, step.action));
+  if (found == took_.end()) return std::nullopt;
+  return found->second;
 }
 
 Row Board::row_of(const std::string& name, const std::vector<const Step*>& steps,
@@ -210,12 +224,13 @@ Row Board::row_of(const std::string& name, const std::vector<const Step*>& steps
     bool known = true;
     for (const Step* step : steps) {
       if (step->state != Row::State::Waiting && step->state != Row::State::Running) continue;
-      if (!step->estimate) {
+      const std::optional<Duration> whole = expected(*step);
+      if (!whole) {
         known = false;
         break;
       }
       const Duration gone = step->began ? now - *step->began : Duration{};
-      left += std::max(*step->estimate - gone, Duration{});
+      left += std::max(*whole - gone, Duration{});
     }
     if (known && left > Duration{}) row.remaining = left;
   }
@@ -263,7 +278,7 @@ std::string render_table(const Board& board, Instant now, const Style& style, st
   name_width = std::min(name_width, style.width / 4);
   stage_width = std::min(stage_width, style.width / 3);
   std::string out;
-  // A first run knows no durations yet: the room goes to what is waited for.
+  // A first run knows no durations at first: the room goes to what is waited for.
   const bool estimates = std::any_of(rows.begin(), rows.end(),
                                      [](const Row& row) { return row.remaining.has_value(); });
   for (const Row& row : rows) {

@@ -46,10 +46,12 @@ class Board {
     std::optional<Duration> estimate;
     std::vector<std::string> needs;
   };
+  std::optional<Duration> expected(const Step& step) const;
   Row row_of(const std::string& name, const std::vector<const Step*>& steps, Instant now) const;
 
   std::vector<Step> steps_;  // in the plan's order
   std::map<std::string, std::size_t> index_;
+  std::map<std::string, Duration> took_;  // by "kind/action": the last of this run
   bool stopping_ = false;
 };
 

@@ -80,6 +80,29 @@ TEST(LiveTable, At120Columns) {
                              render_table(midway(), start + seconds{60}, {.width = 120}, 24));
 }
 
+TEST(LiveTable, AFirstRunLearnsFromItsOwnSteps) {
+  engine::Plan plan = first_cluster();
+  for (engine::Planned& step : plan.steps) step.estimate.reset();
+  Board board{plan};
+  using Kind = Event::Kind;
+  for (const std::string node : {"cp-1", "cp-2"}) {
+    board.take(event(Kind::Started, "vm/" + node, "", 0));
+    board.take(event(Kind::Started, "machine/" + node, "", node == "cp-1" ? 30 : 50));
+  }
+  const auto left = [&](const char* name, int at) {
+    for (const Row& row : board.rows(start + seconds{at}))
+      if (row.name == name) return row.remaining;
+    return std::optional<Duration>{};
+  };
+  EXPECT_EQ(left("cp-3", 60), std::nullopt);
+  board.take(event(Kind::Settled, "vm/cp-1", "", 30));
+  EXPECT_EQ(left("cp-3", 60), std::nullopt);  // how long a machine takes, nobody knows yet
+  board.take(event(Kind::Settled, "machine/cp-1", "", 70));
+  EXPECT_EQ(left("cp-3", 70), seconds{30 + 40});
+  board.take(event(Kind::Settled, "vm/cp-2", "", 50));
+  EXPECT_EQ(left("cp-2", 70), seconds{40 - 20});
+}
+
 TEST(LiveTable, IsNeverWiderOrHigherThanTheTerminal) {
   for (const std::size_t width : {40UL, 80UL, 200UL})
     for (const std::size_t height : {4UL, 6UL, 50UL}) {

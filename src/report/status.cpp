@@ -71,43 +71,44 @@ std::string or_dash(const std::string& text) {
 }  // namespace
 
 std::string render(const ClusterStatus& status, Instant now, const Style& style) {
-  Table table{{"NODE", "ROLE", "MACHINE", "POWER", "ADDRESS", "TALOS", "STAGE", "ETCD"}};
+  Table table{
+      {"NODE", "ROLE", "MACHINE", "POWER", "ADDRESS", "TALOS", "KUBERNETES", "STAGE", "ETCD"}};
   for (const NodeStatus& node : status.nodes) {
     std::optional<Ink> colour;
     if (!node.healthy) colour = Ink::Red;
     table.add({node.name + (node.has_vip ? " *" : ""), node.role, or_dash(node.machine),
-               or_dash(node.power), or_dash(node.address), or_dash(node.talos), or_dash(node.stage),
-               or_dash(node.etcd)},
+               or_dash(node.power), or_dash(node.address), or_dash(node.talos),
+               or_dash(node.kubernetes), or_dash(node.stage), or_dash(node.etcd)},
               colour);
   }
   std::string out = table.render(style) + "\n";
   for (const NodeStatus& node : status.nodes)
     if (!node.problem.empty())
       out += ink(style, Ink::Red, wrap(node.name + ": " + node.problem, style.width, 2)) + "\n";
-  if (!status.vip.empty())
-    out += fmt::format(
-        "VIP    {}, {}\n", status.vip,
-        status.vip_owner.empty() ? "nobody has it" : "held by " + status.vip_owner + " (*)");
-  out += "etcd   " + or_dash(status.etcd) + "\n";
-  std::size_t widest = 5;
+  std::size_t widest = 6;
   for (const auto& certificate : status.certificates)
     widest = std::max(widest, columns(certificate.name));
-  for (const auto& certificate : status.certificates)
-    out += fmt::format("{}  {}\n", pad(certificate.name, widest), expiry(certificate.expires, now));
-  if (status.last_backup) out += "backup " + ago(*status.last_backup, now) + "\n";
-  if (status.held_by)
-    out += fmt::format("lock   held by {} for `{}` since {}\n", status.held_by->who,
-                       status.held_by->doing, ago(status.held_by->since, now));
   // `wrap` makes one blank of many: the name in front is not its business.
-  const auto behind = [&](const char* name, const std::string& told) {
-    return fmt::format("{:<7}{}", name, wrap(told, style.width > 27 ? style.width - 7 : 20, 7));
+  const auto say = [&](const std::string& name, const std::string& told, bool bad = false) {
+    const std::size_t indent = widest + 2;
+    const std::size_t room = style.width > indent + 20 ? style.width - indent : 20;
+    const std::string line = pad(name, indent) + wrap(told, room, indent);
+    out += (bad ? ink(style, Ink::Red, line) : line) + "\n";
   };
-  if (status.flux)
-    out += (status.flux->ready ? behind("Flux", status.flux->told)
-                               : ink(style, Ink::Red, behind("Flux", status.flux->told))) +
-           "\n";
+  if (!status.vip.empty())
+    say("VIP", fmt::format("{}, {}", status.vip,
+                           status.vip_owner.empty() ? "nobody has it"
+                                                    : "held by " + status.vip_owner + " (*)"));
+  say("etcd", or_dash(status.etcd));
+  for (const auto& certificate : status.certificates)
+    say(certificate.name, expiry(certificate.expires, now), certificate.expires < now);
+  say("backup", status.last_backup ? ago(*status.last_backup, now) : "never");
+  if (status.held_by)
+    say("lock", fmt::format("held by {} for `{}` since {}", status.held_by->who,
+                            status.held_by->doing, ago(status.held_by->since, now)));
+  if (status.flux) say("Flux", status.flux->told, !status.flux->ready);
   const bool usable = status.use && status.use->usable;
-  if (status.use) out += behind("use", (usable ? "" : "not seen: ") + status.use->told) + "\n";
+  if (status.use) say("use", (usable ? "" : "not seen: ") + status.use->told);
   out += status.healthy
              ? ink(style, Ink::Green,
                    fmt::format("Cluster {} is healthy{}.", status.cluster,
@@ -129,6 +130,7 @@ Value to_value(const ClusterStatus& status) {
     one.set("power", Value::string(node.power));
     one.set("address", Value::string(node.address));
     one.set("talos", Value::string(node.talos));
+    one.set("kubernetes", Value::string(node.kubernetes));
     one.set("stage", Value::string(node.stage));
     one.set("etcd", Value::string(node.etcd));
     one.set("vip", Value::boolean(node.has_vip));

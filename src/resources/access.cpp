@@ -26,6 +26,18 @@ std::string text_at(const text::Value& value, std::initializer_list<std::string_
   return found != nullptr && found->is_scalar() ? found->text() : "";
 }
 
+std::string folder_of(const Cluster& cluster) {
+  return cluster.spec.folder + "/configs";
+}
+
+/// The client certificate in either file, in base64; empty: it is none of ours.
+std::string certificate_in(const text::Value& kubeconfig) {
+  return text_at(kubeconfig, {"users", "0", "user", "client-certificate-data"});
+}
+std::string certificate_in(const text::Value& talosconfig, const std::string& cluster) {
+  return text_at(talosconfig, {"contexts", cluster, "crt"});
+}
+
 /// "valid", or why the client certificate is no longer good.
 std::string judge(World& world, const std::string& certificate, const std::string& authority) {
   const auto pem = from_base64(certificate);
@@ -133,8 +145,7 @@ class AccessKind final : public Thing {
       const text::Value config = text::parse_yaml(text, path("kubeconfig"));
       fields["kubeconfig.server"] = text_at(config, {"clusters", "0", "cluster", "server"});
       fields["kubeconfig.certificate"] =
-          judge(world, text_at(config, {"users", "0", "user", "client-certificate-data"}),
-                world.cluster.bundle().kubernetes.crt);
+          judge(world, certificate_in(config), world.cluster.bundle().kubernetes.crt);
     } catch (const Error&) {
       // Not what we wrote: it is written anew.
     }
@@ -151,7 +162,7 @@ class AccessKind final : public Thing {
         for (const text::Value& item : list->items()) names.push_back(item.text());
       fields["talosconfig.endpoints"] = join(names, ", ");
       fields["talosconfig.certificate"] =
-          judge(world, text_at(*context, {"crt"}), world.cluster.bundle().os.crt);
+          judge(world, certificate_in(config, world.cluster.name()), world.cluster.bundle().os.crt);
     } catch (const Error&) {
     }
   }
@@ -165,6 +176,25 @@ std::string access_address(const std::string& cluster) {
   return "access/" + cluster;
 }
 
+std::map<std::string, Instant> access_until(World& world) {
+  std::map<std::string, Instant> all;
+  for (const std::string name : {"kubeconfig", "talosconfig"}) try {
+      const std::string path = folder_of(world.cluster) + "/" + name;
+      const text::Value config = text::parse_yaml(world.files.find(path).value_or(""), path);
+      const bool kube = name == "kubeconfig";
+      const auto pem =
+          from_base64(kube ? certificate_in(config) : certificate_in(config, world.cluster.name()));
+      const secrets::Bundle& bundle = world.cluster.bundle();
+      if (!pem) continue;
+      const auto look =
+          world.cluster.certificates->look(*pem, kube ? bundle.kubernetes.crt : bundle.os.crt);
+      if (look.readable) all[name] = look.not_after;
+    } catch (const Error&) {
+      // Not what we wrote: the plan says so.
+    }
+  return all;
+}
+
 Made make_access(const Cluster& cluster) {
   std::vector<std::string> needs;
   // With addresses in the spec they can be written at once, for whoever wants to look while it
@@ -172,8 +202,7 @@ Made make_access(const Cluster& cluster) {
   for (const spec::Node* node : cluster.spec.control_planes())
     if (!node->address) needs.push_back(machine_address(node->name));
   return std::make_shared<AccessKind>(
-      Thing::About{access_address(cluster.name()), std::move(needs), ""},
-      cluster.spec.folder + "/configs");
+      Thing::About{access_address(cluster.name()), std::move(needs), ""}, folder_of(cluster));
 }
 
 }  // namespace rocca::resources

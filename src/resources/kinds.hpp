@@ -5,6 +5,7 @@
 #include "resources/world.hpp"
 #include "state/state.hpp"
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -48,6 +49,8 @@ Made make_bootstrap(const Cluster& cluster, const Ground& ground);
 Made make_member(const Cluster& cluster, const spec::Node& node);
 Made make_vip(const Cluster& cluster);
 Made make_access(const Cluster& cluster);
+/// Until when the access files' certificates are good, by file.
+std::map<std::string, Instant> access_until(World& world);
 
 /// What is left over: enough is known of it to find it, to prove it and to take it away.
 struct Leftover {

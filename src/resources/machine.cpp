@@ -167,7 +167,8 @@ class MachineKind final : public Thing {
 
   Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
     if (live && fact(live->fields, door) == "closed")
-      return {until_answer, "wait", world.survey.too_early(boot_of(wish_.node))};
+      return {until_answer, "wait", world.survey.too_early(boot_of(wish_.node)),
+              "the machine to boot"};
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return {until_answer, "wait"};
     const talos::Sight sight =
@@ -223,7 +224,7 @@ class MachineKind final : public Thing {
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes{{"talos/" + wish_.node, 1, Lane::Hold::Call}};
     if (change != nullptr && wish_.control_plane && change->effect >= Effect::Reboot)
-      lanes.push_back({"disturb", 1, Lane::Hold::Act});
+      lanes.push_back(disturbing_lane());
     return lanes;
   }
 

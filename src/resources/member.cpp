@@ -52,7 +52,8 @@ class MemberKind final : public Thing {
 
   Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
     world.survey.wait_begins(address(), coming_up(), 0s);
-    return {"healthy", "wait", world.survey.too_early(address())};
+    return {"healthy", "wait", world.survey.too_early(address()),
+            "the node to join and be healthy"};
   }
 
   Progress probe(World& world, const Receipt&) const override {

@@ -43,13 +43,14 @@ struct RunOptions {
 /// One node as it is.
 struct NodeStatus {
   std::string name;
-  std::string role;     // controlplane, worker
-  std::string machine;  // "VM 104 on pve1", "existing 4c4c4544-…"; empty: there is none
-  std::string power;    // running, stopped, unknown
-  std::string address;  // where it answers, or where it should
-  std::string talos;    // version
-  std::string stage;    // running, maintenance, "no answer"…
-  std::string etcd;     // leader, member, learner; empty for workers and outsiders
+  std::string role;          // controlplane, worker
+  std::string machine;       // "VM 104 on pve1", "existing 4c4c4544-…"; empty: there is none
+  std::string power;         // running, stopped, unknown
+  std::string address;       // where it answers, or where it should
+  std::string talos;         // version
+  std::string kubernetes{};  // of its kubelet; empty: Kubernetes does not know it
+  std::string stage;         // running, maintenance, "no answer"…
+  std::string etcd;          // leader, member, learner; empty for workers and outsiders
   bool has_vip = false;
   bool healthy = false;
   std::string problem;  // what is wrong, in its own words

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/run_impl.hpp"
 #include "secrets/bundle.hpp"
@@ -164,12 +165,27 @@ ClusterStatus Run::status() {
   status.etcd = describe_etcd(status.nodes, look.prior.bootstrapped.has_value());
   for (const secrets::BundleItem& item : secrets::describe(impl.cluster.bundle()))
     if (item.expires) status.certificates.push_back({item.name, *item.expires});
+  impl.with_world(look, [&](World& world) {
+    for (const auto& [name, until] : access_until(world))
+      status.certificates.push_back({name, until});
+  });
   impl.call("holder", [&] { status.held_by = impl.doors.store.holder(); });
   const auto backup = look.prior.notes.find("backup/last");
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
   status.healthy = std::all_of(status.nodes.begin(), status.nodes.end(),
                                [](const NodeStatus& node) { return node.healthy; }) &&
                    answers(look, vip_address(impl.cluster.name()));
+  const bool answers_somewhere =
+      std::any_of(status.nodes.begin(), status.nodes.end(), [](const NodeStatus& node) {
+        return node.healthy && (node.etcd == "leader" || node.etcd == "member");
+      });
+  if (answers_somewhere)
+    impl.with_world(look, [&](World& world) {
+      const auto kubelets = see_kubelets(world);
+      for (NodeStatus& node : status.nodes)
+        if (const auto found = kubelets.find(node.name); found != kubelets.end())
+          node.kubernetes = found->second;
+    });
   if (status.healthy && impl.options.outside)
     impl.with_world(look, [&](World& world) {
       status.flux = see_flux(world);

@@ -83,6 +83,10 @@ Lane host_lane(const std::string& host) {
   return {"pve/" + host, proxmox::Lanes::per_host, Lane::Hold::Call};
 }
 
+Lane disturbing_lane() {
+  return {"disturb", 1, Lane::Hold::Act, "one control plane at a time"};
+}
+
 Progress follow_task(World& world, const std::string& upid, const std::string& doing) {
   const auto parsed = proxmox::Upid::parse(upid);
   if (!parsed) return Ready{};

@@ -66,6 +66,8 @@ std::string fact(const std::optional<Fields>& facts, const std::string& name);
 
 /// The lane of a host's API: its daemon has three workers.
 Lane host_lane(const std::string& host);
+/// What disturbs a control plane holds it: etcd can do without one of them, not two.
+Lane disturbing_lane();
 
 /// How a task of Proxmox stands: over, or what it waits for. A failed one throws what Proxmox said.
 Progress follow_task(World& world, const std::string& upid, const std::string& doing);

@@ -89,6 +89,20 @@ std::string knock(World& world, const std::string& url) {
 
 }  // namespace
 
+std::map<std::string, std::string> see_kubelets(World& world) {
+  std::map<std::string, std::string> all;
+  try {
+    at_kubernetes(world, [&](kube::Client& client) {
+      for (const Value& node : client.list(kube::path_of({"", "v1", "nodes"}, "")))
+        all[text_at(node, {"metadata", "name"})] =
+            text_at(node, {"status", "nodeInfo", "kubeletVersion"});
+    });
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+  }
+  return all;
+}
+
 Use see_use(World& world) {
   Use use;
   try {

@@ -2,6 +2,7 @@
 
 #include "resources/world.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,8 @@ struct HandedOver {
 
 /// Reads, and knocks at one address. Never throws but for an interruption.
 Use see_use(World& world);
+/// The version of every node's kubelet, as Kubernetes tells it; empty where it does not answer.
+std::map<std::string, std::string> see_kubelets(World& world);
 /// Nothing: the cluster has no root of Flux.
 std::optional<HandedOver> see_flux(World& world);
 

@@ -129,11 +129,9 @@ class VmKind final : public Thing {
     std::vector<Lane> lanes{host_lane(wish_.host)};
     if (change == nullptr) return lanes;
     lanes.push_back({fmt::format("vmid/{}", wish_.create.vmid), 1, Lane::Hold::Act});
-    if (change->action == Action::Create)
-      lanes.push_back({fmt::format("import/{}@{}", wish_.disks.front().storage, wish_.host),
-                       proxmox::Lanes::imports_per_storage, Lane::Hold::Act});
+    if (change->action == Action::Create) lanes.push_back(import_lane());
     if (wish_.control_plane && change->effect >= Effect::Reboot && runs_now(*change))
-      lanes.push_back({"disturb", 1, Lane::Hold::Act});
+      lanes.push_back(disturbing_lane());
     return lanes;
   }
 
@@ -150,6 +148,13 @@ class VmKind final : public Thing {
   }
 
  private:
+  Lane import_lane() const {
+    const std::string where = fmt::format("{}@{}", wish_.disks.front().storage, wish_.host);
+    constexpr unsigned width = proxmox::Lanes::imports_per_storage;
+    return {"import/" + where, width, Lane::Hold::Act,
+            fmt::format("{} disks at a time on {}", width, where)};
+  }
+
   VmSearch search() const { return {wish_.identity, wish_.create.vmid, wish_.create.name, false}; }
 
   /// One that is off already disturbs nobody, and must not wait for who waits for it.
@@ -163,6 +168,7 @@ class VmKind final : public Thing {
   Receipt in_time(World& world, Receipt receipt) const {
     const auto upid = proxmox::Upid::parse(receipt.token);
     if (!upid) return receipt;
+    receipt.waiting_for = fmt::format("Proxmox task {} on {}", upid->type, upid->node);
     if (upid->type == "qmstart") {
       world.survey.wait_begins(boot_of(wish_.node), "boot", boots_at_least);
       receipt.ask_after = world.survey.first_ask(*upid, 1s, 2s);

@@ -130,7 +130,16 @@ TEST(EngineStatus, ShowsEveryNodeAndEtcd) {
   EXPECT_EQ(status.nodes[0].talos, "v1.11.5");
   EXPECT_EQ(status.nodes[0].stage, "running");
   EXPECT_EQ(status.nodes[3].etcd, "");
-  EXPECT_FALSE(status.certificates.empty());
+  for (const resources::NodeStatus& node : status.nodes)
+    EXPECT_EQ(node.kubernetes, "v1.34.1") << node.name;
+  std::map<std::string, Instant> until;
+  for (const auto& certificate : status.certificates) until[certificate.name] = certificate.expires;
+  const Instant now = rig.home.world.clock().now();
+  for (const char* file : {"kubeconfig", "talosconfig"}) {
+    ASSERT_TRUE(until.contains(file));
+    EXPECT_GT(until[file], now + 300 * 24h) << file;
+    EXPECT_LT(until[file], now + 400 * 24h) << file;
+  }
   // Two of three are gone: etcd has no quorum, and says so.
   proxmox::Client client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
