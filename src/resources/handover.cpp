@@ -73,6 +73,7 @@ SetWish flux(const Cluster& cluster, const OutsidePtr& outside) {
   for (std::string& address : addon_addresses(cluster, outside))
     wish.about.needs.push_back(std::move(address));
   wish.objects = kube::parse_manifests(outside->addon_texts.at("flux"), "Flux's controllers");
+  wish.returns = true;
   return wish;
 }
 
@@ -224,6 +225,8 @@ Manifest age_secret(const Outside& outside, const spec::SecretRef& reference) {
 SetWish git(const Cluster& cluster, const OutsidePtr& outside) {
   const spec::Flux& flux = *cluster.spec.handover->flux;
   SetWish wish = begin(cluster, "git", flux.where);
+  wish.returns = true;
+  wish.under_flux = true;
   wish.about.needs.push_back(handover_address("flux"));
   const bool external = flux.auth && flux.auth->external;
   const bool secret = flux.auth && flux.auth->secret;

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/blockers.hpp"
 #include "resources/thing.hpp"
 #include "text/json.hpp"
 
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <variant>
 
 namespace rocca::resources {
@@ -62,11 +64,23 @@ bool is_late(const Failure& failure) {
   return failure.remedy() == kube::Remedy::Retry || failure.remedy() == kube::Remedy::Wait;
 }
 
+bool is_going(const Value& live) {
+  return live.find({"metadata", "deletionTimestamp"}) != nullptr;
+}
+
+/// Who keeps an object that was deleted: ` (held by finalizers.fluxcd.io)`.
+std::string holders(const Value& live) {
+  std::vector<std::string> names;
+  if (const Value* list = live.find({"metadata", "finalizers"}); list && list->is_list())
+    for (const Value& one : list->items()) names.push_back(one.text());
+  return names.empty() ? "" : fmt::format(" (held by {})", join(names, ", "));
+}
+
 /// How it differs from what is wanted; nothing: it does not.
 std::optional<SetDifference> difference(kube::Client& client, const std::string& path,
                                         const kube::Manifest& wanted, const Value& live) {
-  if (live.find({"metadata", "deletionTimestamp"}) != nullptr)
-    return SetDifference{wanted.name, "is going away", true};
+  if (is_going(live))
+    return SetDifference{wanted.name, "is going away" + holders(live), true, true};
   const std::string mark = text_at(wanted.object, {"metadata", "annotations", applied_annotation});
   const bool marked = text_at(live, {"metadata", "annotations", applied_annotation}) == mark;
   if (marked && kube::is_applied_by(live, ours) && covers(live, wanted.object)) return std::nullopt;
@@ -78,16 +92,6 @@ std::optional<SetDifference> difference(kube::Client& client, const std::string&
       kube::without_bookkeeping(live), kube::without_bookkeeping(std::get<Value>(rehearsed)), 4);
   if (fields.empty()) return std::nullopt;
   return SetDifference{wanted.name, join(fields, ", "), false};
-}
-
-/// The Service in `Post "https://SERVICE.SPACE.svc:443/…"`.
-std::optional<Name> service_in(const std::string& message) {
-  const std::size_t begin = message.find("https://");
-  const std::size_t end = message.find(".svc", begin == std::string::npos ? 0 : begin);
-  if (begin == std::string::npos || end == std::string::npos) return std::nullopt;
-  const auto parts = split(message.substr(begin + 8, end - begin - 8), '.');
-  if (parts.size() != 2) return std::nullopt;
-  return Name{"v1", "Service", parts[1], parts[0]};
 }
 
 [[noreturn]] void refuse_object(const kube::Manifest& manifest, const Failure& failure) {
@@ -174,20 +178,20 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
       if (same(known, name)) return std::move(object);
     return client.find(path);
   };
+  bool any_live = false;
   for (const kube::Manifest& manifest : set.objects) {
     const auto path = discovery.find_path(manifest.name);
-    if (!path) {
-      sight.differ.push_back({manifest.name, "absent; its kind is not served yet", true});
-      continue;
-    }
-    const auto live = find(manifest.name, *path);
+    const auto live = path ? find(manifest.name, *path) : std::nullopt;
     if (!live) {
       if (contains(set.handed, manifest.name))
         sight.kept.push_back(manifest.name);  // Flux has taken it, and then taken it away
+      else if (!path)
+        sight.differ.push_back({manifest.name, "absent; its kind is not served yet", true});
       else
         sight.differ.push_back({manifest.name, "absent", is_made_by_others(manifest.name)});
       continue;
     }
+    any_live = true;
     if (kube::flux_owner(*live)) {
       sight.kept.push_back(manifest.name);
       if (kube::is_applied_by(*live, ours)) sight.release.push_back(manifest.name);
@@ -196,6 +200,9 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
     sight.there.push_back(manifest.name);
     if (auto how = difference(client, *path, manifest, *live)) sight.differ.push_back(*how);
   }
+  if (set.returns && !any_live)
+    for (Name& name : std::exchange(sight.kept, {}))
+      sight.differ.push_back({std::move(name), "absent", false});
   for (const auto& [name, live] : ours_by_label) {
     if (find_manifest(set, name) != nullptr || !is_ours(live, set.name)) continue;
     sight.superfluous.push_back(name);
@@ -213,6 +220,10 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
 
 std::optional<Name> carry_out(kube::Client& client, kube::Discovery& discovery,
                               const ObjectSet& set, const SetSight& sight) {
+  // To apply what is being deleted changes nothing: it goes all the same. While it holds its
+  // namespace up, nothing else can be made there either.
+  for (const SetDifference& one : sight.differ)
+    if (one.going) return one.name;
   std::vector<const kube::Manifest*> pending;  // applied, and others may need them
   for (const kube::Manifest& manifest : set.objects) {
     // What is of a later stage needs what came before it to be there.
@@ -257,7 +268,11 @@ Verdict until_applicable(kube::Client& client, kube::Discovery& discovery, const
   if (!path)
     return Verdict::wait(
         fmt::format("{} to be served, for {}", manifest->name.api_version, manifest->name.text()));
-  const bool there = client.find(*path).has_value();
+  const auto live = client.find(*path);
+  const bool there = live.has_value();
+  if (there && is_going(*live))
+    return Verdict::wait(fmt::format("{} to be gone, which somebody has deleted{}",
+                                     manifest->name.text(), holders(*live)));
   if (!there && is_made_by_others(manifest->name))
     return Verdict::wait(fmt::format("{} to be there", manifest->name.text()));
   if (there) {
@@ -273,15 +288,7 @@ Verdict until_applicable(kube::Client& client, kube::Discovery& discovery, const
   if (verdict.done) return verdict;
   const auto& failure = std::get<Failure>(rehearsed);
   if (failure.unanswered_webhook())
-    if (const auto service = service_in(failure.message)) {
-      kube::Wait endpoint;
-      endpoint.what = kube::Wait::For::Endpoint;
-      endpoint.name = *service;
-      const Verdict behind = kube::check(client, discovery, endpoint);
-      verdict.waiting_for += behind.done ? fmt::format(" (Service {}/{} has a ready endpoint)",
-                                                       service->space, service->name)
-                                         : fmt::format(" (it waits for {})", behind.waiting_for);
-    }
+    verdict.waiting_for += webhook_behind(client, discovery, failure.message);
   verdict.waiting_for = fmt::format("{}, for {}", verdict.waiting_for, manifest->name.text());
   return verdict;
 }

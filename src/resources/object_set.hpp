@@ -25,6 +25,9 @@ struct ObjectSet {
   std::vector<kube::Wait> waits{};        // beside those of its objects
   /// What Flux had taken when it was last looked at: if such a one is gone, Flux has removed it.
   std::vector<kube::Name> handed{};
+  /// Made anew when all of it is gone, whoever took it: a Flux that removed itself is in charge of
+  /// nothing.
+  bool returns = false;
 };
 
 /// Orders the objects and marks them as of this set. Throws as kube::ordered.
@@ -35,6 +38,7 @@ struct SetDifference {
   kube::Name name;
   std::string how;  // `absent`, `spec.replicas`
   bool late{};      // its kind is not served yet, or a webhook does not answer
+  bool going{};     // somebody has deleted it, and it is still there
 };
 
 /// How a set stands.

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "kube/lease.hpp"
+#include "resources/blockers.hpp"
 #include "resources/kubernetes.hpp"
 #include "text/json.hpp"
 
@@ -133,6 +134,14 @@ class SetKind final : public Thing {
         if (!verdict.done) return;
       }
       verdict = until_ready(client, discovery, set);
+      if (verdict.done || verdict.hopeless || !wish_.under_flux) return;
+      // What is waited for comes only when Flux has brought it: what keeps Flux?
+      const std::string why = flux_blocker(client, discovery);
+      if (why.empty()) return;
+      if (verdict.waiting_for.find(why.substr(0, why.find(':'))) == std::string::npos)
+        verdict.waiting_for += "; " + why;
+      else  // it has said so itself
+        verdict.waiting_for += webhook_behind(client, discovery, verdict.waiting_for);
     });
     if (verdict.hopeless)
       throw Error(Fault::Rejected, verdict.waiting_for)
@@ -207,6 +216,7 @@ class SetKind final : public Thing {
     ObjectSet set = make_set(wish_.name, std::move(all));
     set.waits = wish_.waits;
     set.handed = parse_names(fact(facts, "handed"));
+    set.returns = wish_.returns;
     return set;
   }
 

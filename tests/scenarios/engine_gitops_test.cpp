@@ -110,8 +110,20 @@ std::string with_longhorn(std::string text) {
                      "[qemu-guest-agent, iscsi-tools, util-linux-tools]");
 }
 
+/// How late webhooks are, drawn between nothing and two minutes; both ends come first.
+/// ROCCA_WEBHOOK_DRAWS asks for more.
+std::vector<unsigned> latenesses(std::size_t draws) {
+  if (const char* asked = std::getenv("ROCCA_WEBHOOK_DRAWS"))
+    draws = parse_uint(asked).value_or(draws);
+  SeededEntropy chance{2026};
+  std::vector<unsigned> all{0, 120};
+  while (all.size() < draws) all.push_back(static_cast<unsigned>(chance.below(121)));
+  return all;
+}
+
 TEST(Gitops, TheTemplateComesUpUnderFluxHoweverLateWebhooksAre) {
-  for (const int late : {0, 17, 95}) {
+  int named = 0;
+  for (const unsigned late : latenesses(5)) {
     HandoverRig one;
     one.rig.home.estate.clusters().webhooks_late = std::chrono::seconds{late};
     one.push(gitops_tree());
@@ -119,6 +131,15 @@ TEST(Gitops, TheTemplateComesUpUnderFluxHoweverLateWebhooksAre) {
     one.rig.write_spec(with_longhorn(one.rig.files.get("/clusters/blue/cluster.yaml")));
     const engine::Report report = one.up();
     ASSERT_TRUE(report.ok()) << late << ": " << problems(report);
+    // Flux asks for the pool when MetalLB's Pods are ready, some seconds later. Who waits is told
+    // which endpoint keeps Flux back.
+    const auto names_endpoint = testing::Contains(AllOf(
+        HasSubstr("waiting handover/git"), HasSubstr("Kustomization flux-system/metallb-pool: "),
+        HasSubstr("Service metallb-system/metallb-webhook-service has")));
+    if (late >= 60) {
+      EXPECT_THAT(one.rig.log, names_endpoint) << late;
+      ++named;
+    }
     one.rig.home.world.run_for(10min);
     EXPECT_THAT(unready(one), IsEmpty()) << late;
     const auto traefik = one.find("/services", "traefik", "traefik");
@@ -133,6 +154,7 @@ TEST(Gitops, TheTemplateComesUpUnderFluxHoweverLateWebhooksAre) {
                 HasSubstr("https://192.168.1.240:443/ (Service traefik/traefik)"));
     EXPECT_EQ(status.flux->told, "main@sha1:" + one.commit);
   }
+  EXPECT_GE(named, 2) << "no webhook was late: that shows nothing";
 }
 
 /// MetalLB as its project's manifest has it.
@@ -193,32 +215,48 @@ TEST(Gitops, LonghornOfTheTemplateNeedsItsNodesPrepared) {
 }
 
 TEST(Webhooks, APoolOfOursNeverFailsHoweverLateItsWebhookIs) {
-  SeededEntropy chance{2026};
   int waited = 0;
-  for (int life = 0; life < 4; ++life) {
+  for (const unsigned late : latenesses(6)) {
     HandoverRig one;
-    const auto late = std::chrono::seconds{life == 0 ? 0 : chance.below(121)};
-    one.rig.home.estate.clusters().webhooks_late = late;
+    one.rig.home.estate.clusters().webhooks_late = std::chrono::seconds{late};
     // Together, the pool is there before anybody is asked about it.
-    one.rig.files.write("/clusters/blue/metallb.yaml", metallb() + (life % 2 == 0 ? "" : pool));
+    one.rig.files.write("/clusters/blue/metallb.yaml", metallb() + (late % 2 == 0 ? "" : pool));
     one.write(plain_flux, "  addons: { manifests: [ metallb.yaml ] }\n");
     engine::Report report = one.up();
-    ASSERT_TRUE(report.ok()) << late.count() << " s late: " << problems(report);
+    ASSERT_TRUE(report.ok()) << late << " s late: " << problems(report);
     // A change right behind it is not: its webhook is asked, and does not answer yet.
     one.rig.log.clear();
     one.rig.files.write("/clusters/blue/metallb.yaml",
                         metallb() + replace_all(pool, "10.0.9.20", "10.0.9.30"));
     const Instant begun = one.rig.home.world.now();
     report = one.up();
-    ASSERT_TRUE(report.ok()) << late.count() << " s late: " << problems(report);
+    ASSERT_TRUE(report.ok()) << late << " s late: " << problems(report);
     EXPECT_TRUE(one.find("metallb.io/ipaddresspools", "metallb-system", "home"));
     EXPECT_THAT(one.plan(), IsEmpty());
     if (one.rig.home.world.now() - begun < 10s) continue;  // it was there in time
-    EXPECT_THAT(one.rig.log, testing::Contains(AllOf(HasSubstr("waiting addon/manifests"),
-                                                     HasSubstr("metallb-webhook-service"))));
+    EXPECT_THAT(one.rig.log, testing::Contains(AllOf(
+                                 HasSubstr("waiting addon/manifests"),
+                                 HasSubstr("Service metallb-system/metallb-webhook-service has"))))
+        << late;
     ++waited;
   }
   EXPECT_GE(waited, 2) << "who waits is told which endpoint is waited for";
+}
+
+TEST(Webhooks, APoolInTheRootItselfIsExplainedByTheEndpointToo) {
+  HandoverRig one;
+  one.rig.home.estate.clusters().webhooks_late = 90s;
+  one.rig.files.write("/clusters/blue/metallb.yaml", metallb());
+  auto files = shop_files;
+  files["clusters/blue/pool.yaml"] = pool;
+  one.push(files);
+  one.write(plain_flux, "  addons: { manifests: [ metallb.yaml ] }\n");
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.rig.log, testing::Contains(AllOf(
+                               HasSubstr("waiting handover/git: Kustomization flux-system/"),
+                               HasSubstr("failed calling webhook"),
+                               HasSubstr("Service metallb-system/metallb-webhook-service has"))));
 }
 
 /// Everything of the handover that must be the same however one got there.

@@ -131,6 +131,39 @@ spec: { interval: 9m, path: ./clusters/blue, prune: true, sourceRef: { kind: Git
   EXPECT_EQ(text_at(*source, {"spec", "interval"}), "3m");
 }
 
+TEST(EngineHandover, AFluxThatRemovedItselfIsNamedAndPutBack) {
+  HandoverRig one;
+  one.write(plain_flux);
+  ASSERT_TRUE(one.up().ok());
+  auto files = shop_files;
+  files["clusters/blue/flux-system/gotk-components.yaml"] =
+      lab::release_text("github.com/fluxcd/flux2/releases/download/v2.9.5/install.yaml").value();
+  one.push(files);
+  one.rig.home.world.run_for(std::chrono::minutes{20});
+  ASSERT_TRUE(one.up().ok());
+  ASSERT_THAT(one.plan(), IsEmpty());
+  // Whoever takes Flux's files out of Git tells Flux to remove its own controllers. What they would
+  // have to let go of stays for ever, and with it the namespace.
+  one.push(shop_files);
+  one.rig.home.world.run_for(std::chrono::minutes{20});
+  ASSERT_FALSE(one.find("apps/deployments", "flux-system", "kustomize-controller"));
+  EXPECT_THAT(one.failure(), HasSubstr("Kustomization flux-system/flux-system to be gone, which "
+                                       "somebody has deleted (held by finalizers.fluxcd.io)"));
+  // Somebody lets go of it in Flux's place.
+  const lab::kube::User ann{"ann", {"system:masters"}};
+  for (const char* path :
+       {"/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/gitrepositories/flux-system",
+        "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/flux-system"})
+    one.api().send(ann, "PATCH", path, R"({"metadata":{"finalizers":null}})",
+                   "application/merge-patch+json");
+  one.rig.home.world.run_for(std::chrono::minutes{5});
+  ASSERT_FALSE(one.find("/namespaces", "", "flux-system"));
+  const engine::Report report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(one.revision(), "main@sha1:" + one.commit);
+  EXPECT_THAT(one.plan(), IsEmpty());
+}
+
 TEST(EngineHandover, WhatBreaksInGitLaterIsNotOursToWaitFor) {
   HandoverRig one;
   one.write(plain_flux);
