@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "report/test_plans.hpp"
 #include "support/golden.hpp"
+#include "support/json_schema.hpp"
 #include "text/json.hpp"
 
 #include <gmock/gmock.h>
@@ -33,57 +34,19 @@ TEST(PlanText, WhatCouldNotBeReadIsNoEmptyPlan) {
   EXPECT_THAT(render(plan), HasSubstr("? vm/cp-1\n      it could not be read: no answer"));
 }
 
-/// As much of JSON Schema as plan_schema uses; "" when it fits, else the first place that does not.
-std::string misfit(const Value& value, const Value& schema, const Value& root,
-                   const std::string& at) {
-  if (const Value* ref = schema.find("$ref"))
-    return misfit(value, *root.find({"$defs", ref->text().substr(std::string("#/$defs/").size())}),
-                  root, at);
-  if (const Value* choices = schema.find("enum")) {
-    for (const Value& choice : choices->items())
-      if (choice == value) return "";
-    return at + " is none of the choices";
-  }
-  const std::string type = schema.find("type")->text();
-  if (type == "string") return value.is_string() ? "" : at + " is no string";
-  if (type == "boolean") return value.as_bool() ? "" : at + " is no boolean";
-  if (type == "integer") return value.as_int() ? "" : at + " is no integer";
-  if (type == "number") return value.as_float() ? "" : at + " is no number";
-  if (type == "array") {
-    if (!value.is_list()) return at + " is no array";
-    for (const Value& item : value.items())
-      if (auto bad = misfit(item, *schema.find("items"), root, at + "[]"); !bad.empty()) return bad;
-    return "";
-  }
-  if (!value.is_map()) return at + " is no object";
-  if (const Value* required = schema.find("required"))
-    for (const Value& key : required->items())
-      if (value.find(key.text()) == nullptr) return at + " has no " + key.text();
-  const Value* more = schema.find("additionalProperties");
-  for (const text::Entry& entry : value.entries()) {
-    const Value* properties = schema.find("properties");
-    const Value* known = properties == nullptr ? nullptr : properties->find(entry.key);
-    if (known == nullptr && more != nullptr && more->is_map()) known = more;
-    if (known == nullptr) return at + "." + entry.key + " is not in the schema";
-    if (auto bad = misfit(entry.value, *known, root, at + "." + entry.key); !bad.empty())
-      return bad;
-  }
-  return "";
-}
-
 TEST(PlanJson, FitsThePublishedSchema) {
   const Value schema = plan_schema();
   engine::Plan plan = test::mixed_plan();
   plan.failed["vm/cp-2"] = "no answer";
-  EXPECT_EQ(misfit(to_value(plan), schema, schema, "plan"), "");
-  EXPECT_EQ(misfit(to_value(engine::Plan{}), schema, schema, "plan"), "");
+  EXPECT_EQ(rocca::test::misfit(to_value(plan), schema), "");
+  EXPECT_EQ(rocca::test::misfit(to_value(engine::Plan{}), schema), "");
 }
 
 TEST(PlanJson, TheSchemaNoticesAStrangeKey) {
   const Value schema = plan_schema();
   Value value = to_value(test::mixed_plan());
   value.set("colour", Value::string("red"));
-  EXPECT_EQ(misfit(value, schema, schema, "plan"), "plan.colour is not in the schema");
+  EXPECT_EQ(rocca::test::misfit(value, schema), "it.colour is not in the schema");
 }
 
 TEST(PlanFile, IsReadBack) {

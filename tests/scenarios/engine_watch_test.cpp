@@ -1,6 +1,8 @@
 // What `status` and `drift` tell, what a changed configuration costs, and why a node is silent.
 
+#include "report/plan.hpp"
 #include "scenarios/engine_rig.hpp"
+#include "support/json_schema.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -112,6 +114,27 @@ TEST(EngineDrift, WhatIsIgnoredIsLeftUntilEitherSideChanges) {
   rig.home.world.run_for(30s);
   EXPECT_THAT(refused([&] { rig.run()->ignore("vm/w-1", "exists"); }),
               HasSubstr("only values of a VM's hardware can"));
+}
+
+TEST(EnginePlans, FitThePublishedSchema) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(three_and_two));
+  const text::Value schema = report::plan_schema();
+  const auto misfit = [&](const engine::Plan& plan) {
+    return test::misfit(report::to_value(plan), schema);
+  };
+  const engine::Plan first = rig.plan();
+  EXPECT_THAT(first.steps, Not(IsEmpty()));
+  EXPECT_EQ(misfit(first), "");
+  ASSERT_TRUE(rig.up().ok());
+  EXPECT_EQ(misfit(rig.plan()), "");
+  rig.write_spec(replace_all(static_spec(three_and_two), "cores: 4", "cores: 3"));
+  const engine::Plan changed = rig.plan();
+  EXPECT_THAT(changed.steps, Not(IsEmpty()));
+  EXPECT_EQ(misfit(changed), "");
+  const auto razed = rig.run();
+  EXPECT_THAT(razed->plan_down().steps, Not(IsEmpty()));
+  EXPECT_EQ(misfit(razed->plan_down()), "");
 }
 
 TEST(EngineStatus, ShowsEveryNodeAndEtcd) {
