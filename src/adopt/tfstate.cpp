@@ -199,7 +199,10 @@ class Reader {
   void refuse_without_vms(const Value& resources) {
     problems_.error(at(resources), "no VM of bpg/proxmox or Telmate/proxmox is in it").hint =
         types_.empty() ? "it is empty: is it the workspace, or the module, of the cluster?"
-                       : "there is " + enumerate({types_.begin(), types_.end()});
+                       : fmt::format(
+                             "there is {}: is it the state of the cluster, and not of "
+                             "something beside it?",
+                             enumerate({types_.begin(), types_.end()}));
   }
 
   void take(const Attributes& about, const Value& instance) {
@@ -318,8 +321,14 @@ std::optional<Remembered> read_tfstate(std::string_view text, const std::string&
   };
   if (trim(text).empty())
     return refuse("it is empty", "is the backend reached, and the workspace right?");
-  auto root = text::parse_json(text, file, problems, state_limits);
-  if (!root) return std::nullopt;
+  Diagnostics broken;
+  auto root = text::parse_json(text, file, broken, state_limits);
+  if (!root) {
+    for (const Problem& problem : broken.problems())
+      problems.error(problem.where, problem.message).hint =
+          "is it whole? `terraform state pull` or `tofu state pull` gives it again";
+    return std::nullopt;
+  }
   struct Wipe {
     Value& value;
     ~Wipe() { value.wipe(); }  // it held every key of the cluster

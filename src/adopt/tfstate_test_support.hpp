@@ -81,4 +81,17 @@ inline std::string bpg_vm(const BpgVm& vm) {
       vm.vmid, vm.host, vm.name, vm.mac, vm.address, vm.gateway);
 }
 
+/// The attributes of proxmox_vm_qemu, Telmate's: text where bpg has blocks, an id with its host.
+inline std::string telmate_vm(const BpgVm& vm) {
+  return fmt::format(
+      R"({{"agent": 1, "bios": "seabios", "boot": "order=scsi0", "ciuser": null, "cores": 2,
+        "default_ipv4_address": "{4}", "desc": "Managed by Terraform.", "full_clone": true,
+        "id": "{1}/qemu/{0}", "ipconfig0": "ip={3},gw={5}", "name": "{2}",
+        "network": [{{"bridge": "vmbr0", "id": 0, "macaddr": "{6}", "model": "virtio", "tag": 0}}],
+        "os_type": null, "tags": "k8s;talos", "target_node": "{1}", "vm_state": "running",
+        "vmid": {0}}})",
+      vm.vmid, vm.host, vm.name, vm.address, vm.address.substr(0, vm.address.find('/')), vm.gateway,
+      vm.mac);
+}
+
 }  // namespace rocca::adopt

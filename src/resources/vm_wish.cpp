@@ -21,7 +21,7 @@ const std::map<std::string, std::string> defaults = {
     {"cores", "1"},      {"sockets", "1"},    {"memory", "512"},   {"scsihw", "lsi"},
     {"bios", "seabios"}, {"ostype", "other"}, {"cpu", "kvm64"},    {"onboot", "0"},
     {"agent", "0"},      {"tags", ""},        {"description", ""}, {"name", ""},
-    {"nameserver", ""}};
+    {"nameserver", ""},  {"machine", "pc"}};
 
 // What we say of a disk, a card and the agent. Whatever else a user set there is theirs.
 constexpr std::array of_disks = {"cache", "discard", "iothread", "serial", "ssd"};
@@ -84,8 +84,14 @@ std::string with_our_parts(const std::string& option, const std::string& wanted,
   return result.print();
 }
 
+bool is_q35(std::string_view machine) {
+  return machine.find("q35") != std::string_view::npos;
+}
+
 bool same(const std::string& option, const std::string& wanted, const std::string& found) {
   if (option == "description") return trim(wanted) == trim(found);
+  // A VM may be bound to a version of its chipset (`pc-q35-9.0`); a spec names the chipset.
+  if (option == "machine") return is_q35(wanted) == is_q35(found);
   if (has_parts(option))
     return declared_parts(option, wanted, wanted) == declared_parts(option, found, wanted);
   return proxmox::same_meaning(option, wanted, found);
@@ -266,7 +272,7 @@ VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& n
   create.cpu = *machine.cpu;
   create.memory_mib = machine.memory->count() >> 20;
   create.balloon_mib = 0;  // Talos does not give memory back
-  create.machine = *machine.chipset;
+  create.machine = *machine.chipset == "i440fx" ? "pc" : *machine.chipset;  // Proxmox' name of it
   create.bios = *machine.firmware;
   create.scsi_controller = *machine.scsi;
   create.agent = *machine.agent;

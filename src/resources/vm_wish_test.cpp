@@ -101,6 +101,22 @@ TEST(VmFields, ASettingThatIsGoneIsItsDefault) {
   EXPECT_THAT(difference(found), ElementsAre(Pair("cores", "1"), Pair("cpu", "kvm64")));
 }
 
+TEST(VmFields, AChipsetIsTheSameInAnyVersion) {
+  for (const char* q35 : {"pc-q35-9.0", "q35,viommu=intel", "pc-q35-8.1+pve0"}) {
+    proxmox::VmConfig found = config();
+    found.options["machine"] = q35;
+    EXPECT_THAT(difference(found), IsEmpty()) << q35;
+  }
+  for (const char* other : {"pc", "pc-i440fx-9.0", "pc-8.1"}) {
+    proxmox::VmConfig found = config();
+    found.options["machine"] = other;
+    EXPECT_THAT(difference(found), ElementsAre(Pair("machine", other)));
+  }
+  proxmox::VmConfig left_out = config();
+  left_out.options.erase("machine");
+  EXPECT_THAT(difference(left_out), ElementsAre(Pair("machine", "pc")));
+}
+
 TEST(VmFields, PowerIsAField) {
   EXPECT_THAT(difference(config(), false), ElementsAre(Pair("power", "stopped")));
 }

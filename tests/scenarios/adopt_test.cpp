@@ -84,6 +84,29 @@ TEST_F(Adopted, AWorkerMoreTouchesNothingElse) {
   EXPECT_EQ(marked, 1u);
 }
 
+TEST_F(Adopted, OfTelmateItsWholeLife) {
+  tf.telmate = true;
+  take_over();
+  EXPECT_THAT(described.spec, AllOf(HasSubstr("count: 2"), HasSubstr("10.0.1.21-10.0.1.22")));
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
+  // One worker more, and nothing else.
+  std::string spec = with(described.spec, "count: 2", "count: 3");
+  spec = with(spec, "10.0.1.21-10.0.1.22", "10.0.1.21-10.0.1.23");
+  tf.rig.write_spec(spec);
+  EXPECT_THAT(changed(tf.rig.plan()),
+              UnorderedElementsAre(HasSubstr("+image/"), "+vm/worker-3", "+machine/worker-3",
+                                   "+member/worker-3"));
+  settle();
+  for (const std::string& line : before) EXPECT_THAT(identities(tf.rig), Contains(line));
+  EXPECT_EQ(tf.rig.home.dc.vms.size(), 4u);
+  EXPECT_TRUE(tf.rig.run()->status().healthy);
+  const engine::Report report = tf.rig.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_TRUE(tf.rig.home.dc.vms.empty());
+}
+
 TEST_F(Adopted, DownTakesExactlyItsVms) {
   take_over();
   settle();

@@ -26,8 +26,8 @@ struct TerraformNode {
   std::string disk_slot = "scsi0";
 };
 
-/// A cluster that bpg/proxmox and siderolabs/talos have raised: no mark, no UUID of ours, their
-/// own names of things, their own configurations.
+/// A cluster that bpg/proxmox (or Telmate's) and siderolabs/talos have raised: no mark, no UUID of
+/// ours, their own names of things, their own configurations.
 class TerraformRig {
  public:
   ClusterRig rig;
@@ -35,6 +35,8 @@ class TerraformRig {
   Version talos{1, 11, 5};
   std::string schematic;
   std::string endpoint = "https://10.0.1.11:6443";
+  /// By Telmate/proxmox (`proxmox_vm_qemu`) and not by bpg/proxmox.
+  bool telmate = false;
   /// What the module's own patches say, as Talos takes them.
   std::string patch_of_all = "cluster: { proxy: { disabled: true } }\n";
 
@@ -76,11 +78,12 @@ class TerraformRig {
     for (const TerraformNode& node : nodes) {
       const std::string card = option(node.vmid, "net0");
       const std::string mac = card.substr(card.find('=') + 1, 17);
-      resources.push_back(
-          adopt::resource("proxmox_virtual_environment_vm", "vms",
-                          adopt::bpg_vm({node.vmid, "pve1", node.name, mac,
-                                         node.address.empty() ? "dhcp" : node.address + "/16"}),
-                          "module.talos", node.name));
+      const adopt::BpgVm vm{node.vmid, "pve1", node.name, mac,
+                            node.address.empty() ? "dhcp" : node.address + "/16"};
+      resources.push_back(telmate ? adopt::resource("proxmox_vm_qemu", "nodes",
+                                                    adopt::telmate_vm(vm), "", node.name)
+                                  : adopt::resource("proxmox_virtual_environment_vm", "vms",
+                                                    adopt::bpg_vm(vm), "module.talos", node.name));
       resources.push_back(adopt::resource("talos_machine_configuration_apply", "nodes",
                                           fmt::format(R"({{"node": "{}"}})", where(node))));
     }
@@ -178,7 +181,16 @@ class TerraformRig {
     proxmox::Drive cloud_init;
     cloud_init.storage = "local-lvm";
     cloud_init.cloud_init = true;
-    create.drives["ide2"] = cloud_init;
+    create.drives[telmate ? "ide3" : "ide2"] = cloud_init;
+    if (telmate) {
+      // What its defaults make otherwise than bpg's.
+      create.description = "Managed by Terraform.";
+      create.tags = {"k8s", "talos"};
+      create.scsi_controller = "virtio-scsi-pci";
+      create.balloon_mib.reset();
+      create.machine = "pc";
+      create.serial_port = "socket";
+    }
     proxmox::Nic nic;
     nic.bridge = "vmbr0";
     nic.firewall = false;
