@@ -114,6 +114,7 @@ std::string draw_svg(const Drawing& drawing) {
   std::size_t height = 0;
   for (const auto& level : levels) {
     std::size_t widest = 60;
+    // In a font of one width a character takes 0.6 of its size; in another a `w` takes nearly all.
     for (const std::string& node : level) widest = std::max(widest, node.size() * 8 + 20);
     std::size_t y = 20;
     for (const std::string& node : level) {
@@ -126,7 +127,7 @@ std::string draw_svg(const Drawing& drawing) {
   const std::size_t width = x > gap_x ? x - gap_x + 20 : 40;
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} "
-      "{1}\" font-family=\"sans-serif\" font-size=\"13\">\n"
+      "{1}\" font-family=\"monospace\" font-size=\"13\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
       "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" "
       "markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#8c959f\"/></marker>"
