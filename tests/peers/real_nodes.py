@@ -12,10 +12,13 @@ import ctypes
 import errno
 import gzip
 import hashlib
+import http.client
+import http.server
 import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -25,7 +28,7 @@ import threading
 import uuid
 
 NETWORK, HERE = "10.5.0.0/24", "10.5.0.1"
-REGISTRY, DISCOVERY = f"{HERE}:5000", f"{HERE}:3000"
+REGISTRY, BEHIND, DISCOVERY = f"{HERE}:5000", f"{HERE}:5001", f"{HERE}:3000"
 ENTERED = "ROCCA_NODES_ENTERED"
 CGROUPS = "rocca-nodes-"  # and the id of the process that made them
 # Each is a mount of its own, as volumes are in a container; what is in them outlives a reboot.
@@ -132,6 +135,47 @@ class Image:
         return {"mediaType": kind, "digest": "sha256:" + digest, "size": len(data)}
 
 
+class Ranges(http.server.BaseHTTPRequestHandler):
+    """In front of crane's registry, which refuses a range without an end (416) for ever.
+
+    `bootstrap` restarts etcd's service; when that cuts the first pull of its image, containerd goes on from where it was, and
+    asks for just such a range.
+    """
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        upstream = http.client.HTTPConnection(BEHIND, timeout=60)
+        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if wanted:
+            upstream.request("HEAD", self.path)
+            head = upstream.getresponse()
+            head.read()
+            size = int(head.headers["Content-Length"])
+            self.headers.replace_header("Range", f"bytes={wanted[1]}-{size - 1}")
+        upstream.request(self.command, self.path, headers={name: value for name, value in self.headers.items() if name != "Host"})
+        answer = upstream.getresponse()
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        shutil.copyfileobj(answer, self.wfile)
+        upstream.close()
+
+    do_HEAD = do_GET
+
+    def log_message(self, *words):
+        pass
+
+
+class RangeServer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client):
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # whoever asked is gone: a pull that was cut
+            super().handle_error(request, client)
+
+
 def make_root(root, init, files, programs):
     """The root file system that the container image of Talos has, as far as container mode looks at it."""
     for folder in ["usr/bin", "usr/lib/modules", "usr/lib/firmware", "usr/etc", "usr/local/bin", "usr/local/share",
@@ -171,13 +215,22 @@ class Node:
         self.folder = f"{site.folder}/{name}"
         self.link = "v-" + name
         self.boots, self.process, self.wanted = 0, None, True
+        self.make_folders()
+        self.groups = [f"{place}/{CGROUPS}{os.getpid()}/{name}" for place in hierarchies()]
+        self.start()
+
+    def make_folders(self):
         os.makedirs(f"{self.folder}/root")
         for kept in KEPT:
             os.makedirs(f"{self.folder}/{kept}")
         for inner in ("etc/cni/net.d", "etc/kubernetes/manifests", "opt/containerd/bin", "opt/containerd/lib"):
             os.makedirs(f"{self.folder}/{inner}")
         os.symlink("/run", f"{self.folder}/var/run")
-        self.groups = [f"{place}/{CGROUPS}{os.getpid()}/{name}" for place in hierarchies()]
+
+    def wipe(self):
+        """Stopped, it comes back as a new machine at the same address."""
+        shutil.rmtree(self.folder)
+        self.make_folders()
         self.start()
 
     def start(self):
@@ -285,12 +338,15 @@ class Site:
         ip("link", "add", "br0", "type", "bridge")
         ip("addr", "add", HERE + "/24", "dev", "br0")
         ip("link", "set", "br0", "up")
-        self.serve(environment["PEER_CRANE"], "registry", "serve", "--address", REGISTRY)
+        self.serve(environment["PEER_CRANE"], "registry", "serve", "--address", BEHIND)
+        self.ranges = RangeServer((HERE, int(REGISTRY.split(":")[1])), Ranges)
+        threading.Thread(target=self.ranges.serve_forever, daemon=True).start()
         self.serve(environment["PEER_DISCOVERY_SERVICE"], "-addr", DISCOVERY, "-landing-addr", "", "-metrics-addr", "",
                    "-snapshots-enabled=false")
         for number, (name, files) in enumerate(images.items()):
             image = Image(f"{self.folder}/image-{number}", files)
             self.push(environment["PEER_CRANE"], image, name)
+            self.need_ranges(image, name)
 
     def serve(self, *words):
         with open(f"{self.folder}/{os.path.basename(words[0])}.log", "wb") as log:
@@ -299,7 +355,7 @@ class Site:
 
     def push(self, crane, image, name):
         for attempt in range(50):  # until the registry listens
-            done = subprocess.run([crane, "push", "--insecure", image.folder, f"{REGISTRY}/{name}"], capture_output=True,
+            done = subprocess.run([crane, "push", "--insecure", image.folder, f"{BEHIND}/{name}"], capture_output=True,
                                   text=True)
             if done.returncode == 0:
                 return
@@ -307,6 +363,15 @@ class Site:
                 break
             threading.Event().wait(0.1)
         raise RuntimeError(f"crane push {name}: {done.stderr.strip()}")
+
+    def need_ranges(self, image, name):
+        """A pull that was cut goes on where it was."""
+        blob = max(pathlib.Path(image.folder, "blobs/sha256").iterdir(), key=lambda file: file.stat().st_size)
+        asked = http.client.HTTPConnection(REGISTRY, timeout=60)
+        asked.request("GET", f"/v2/{name.split(':')[0]}/blobs/sha256:{blob.name}", headers={"Range": "bytes=1000-"})
+        answer = asked.getresponse()
+        if answer.status != 206 or answer.read() != blob.read_bytes()[1000:]:
+            raise RuntimeError(f"the registry does not go on with a blob of {name} where a pull was cut")
 
     def add(self, name, address):
         self.nodes[name] = Node(self, name, address)
@@ -316,6 +381,7 @@ class Site:
         for node in self.nodes.values():
             if node.running():
                 node.stop()
+        self.ranges.shutdown()
         for servant in self.servants:
             servant.kill()
             servant.wait()

@@ -98,12 +98,15 @@ def read(path):
 
 def until(what, look, seconds=60):
     """What `look` gives, as soon as it is true. A foreign process tells nobody when it is ready, so it is asked again."""
-    end = time.monotonic() + seconds
+    global checks
+    end, begun_with = time.monotonic() + seconds, checks
     while True:
         found = look()
+        checks = begun_with + 1  # however often it was asked
         if found:
             return found
-        check(time.monotonic() < end, f"{what}: not within {seconds} s")
+        if time.monotonic() >= end:
+            fail(f"{what}: not within {seconds} s")
         time.sleep(0.2)
 
 

@@ -20,7 +20,8 @@ class Tofu:
         # The providers are found by their plain names in one folder; no registry is asked.
         for name in ("proxmox", "talos"):
             program = f"terraform-provider-{name}"
-            os.symlink(os.environ[f"PEER_TERRAFORM_PROVIDER_{name.upper()}"], os.path.join(providers, program))
+            if built := os.environ.get(f"PEER_TERRAFORM_PROVIDER_{name.upper()}"):
+                os.symlink(built, os.path.join(providers, program))
         write(os.path.join(self.folder, "tofu.rc"), f"""provider_installation {{
   dev_overrides {{
     "bpg/proxmox"      = "{providers}"
