@@ -135,6 +135,9 @@ class Builder {
     if (!count()) return false;
     value.set_place(at_);
     value.set_style(Style::Flow);
+    // Most objects of a list have as many keys as the one before.
+    if (sizes_.size() <= stack_.size()) sizes_.resize(stack_.size() + 1);
+    if (value.is_map()) value.entries().reserve(sizes_[stack_.size()]);
     stack_.emplace_back().value = std::move(value);
     return true;
   }
@@ -143,6 +146,7 @@ class Builder {
     token(true);
     Value value = std::move(stack_.back().value);
     stack_.pop_back();
+    if (value.is_map()) sizes_[stack_.size()] = value.entries().size();
     const Place& place = value.place();
     value.set_place({place.line, place.column, place.begin, end_});
     return keep(std::move(value));
@@ -185,6 +189,7 @@ class Builder {
   std::size_t column_ = 1;
   Place at_;
   std::vector<Frame> stack_;
+  std::vector<std::size_t> sizes_;  // of the last object that was closed, by depth
   Value root_;
   std::size_t values_ = 0;
   std::optional<Trouble> trouble_;

@@ -70,6 +70,10 @@ Character character_at(std::string_view text, std::size_t at) noexcept {
 
 bool is_valid_utf8(std::string_view text) noexcept {
   for (std::size_t at = 0; at < text.size();) {
+    if (byte_at(text, at) < 0x80) {
+      ++at;
+      continue;
+    }
     const std::size_t size = sequence_size(text, at);
     if (size == 0) return false;
     at += size;

@@ -150,6 +150,7 @@ Value* Value::find(std::initializer_list<std::string_view> path) noexcept {
 
 Value& Value::set(std::string_view key, Value value) {
   if (Value* found = find(key)) return *found = std::move(value);
+  if (entries_.empty()) entries_.reserve(4);  // entries are large, and few maps have only one
   Entry& entry = entries_.emplace_back();
   entry.key = key;
   entry.value = std::move(value);
