@@ -1,6 +1,7 @@
 #include "seeds/life.hpp"
 
 #include "scenarios/engine_rig.hpp"
+#include "seeds/crew.hpp"
 #include "seeds/promises.hpp"
 #include "seeds/weather.hpp"
 
@@ -19,6 +20,11 @@ using namespace std::chrono_literals;
 constexpr Duration longest_run = 3h;  // of simulated time; every wait is bounded
 constexpr std::uint64_t bundles = 3;
 
+/// Of the group of so many that a seed belongs to.
+std::uint64_t number_of(std::uint64_t seed, std::uint64_t group) {
+  return (seed - 1) / group + 1;
+}
+
 const secrets::Bundle& bundle(std::uint64_t number) {
   static const std::array<secrets::Bundle, bundles> all = {
       scenarios::make_bundle(1), scenarios::make_bundle(2), scenarios::make_bundle(3)};
@@ -27,11 +33,11 @@ const secrets::Bundle& bundle(std::uint64_t number) {
 
 class Life {
  public:
-  Life(std::uint64_t seed, bool loud)
-      : dice_(SeededEntropy{seed}.fork("life")),
+  Life(std::uint64_t number, bool loud)
+      : dice_(SeededEntropy{number}.fork("family")),
         shape_(draw_shape(dice_)),
-        rig_(home_of(seed, shape_)),
-        weather_(rig_, Dice{SeededEntropy{seed}.fork("weather")}, outcome_),
+        rig_(home_of(number, shape_)),
+        weather_(rig_, Dice{SeededEntropy{number}.fork("family weather")}, outcome_),
         watch_(rig_),
         promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
         loud_(loud) {
@@ -39,35 +45,67 @@ class Life {
     watch_.hosts_lost = [this] { return outcome_.of(Trouble::LostHost); };
   }
 
-  Outcome run() {
-    const Instant begun = rig_.home.world.now();
-    try {
+  /// Until the cluster is up for the first time. False: it broke a promise.
+  bool begin() {
+    begun_ = rig_.home.world.now();
+    const bool kept = guarded([&] {
       rig_.transport = &watch_;
       some_foreigners();
       outcome_.hosts = shape_.hosts > 1 ? 1 : 0;
       outcome_.old = shape_.new_release ? 0 : 1;
       want(shape_.planes, shape_.workers);
-      raise();
-      const unsigned chapters = dice_.one_in(4) ? 0 : dice_.one_in(4) ? 2 : 1;
+      // Many share it, so that most have troubles there.
+      raise(dice_.one_in(8) ? 0 : dice_.between(1, 2));
+    });
+    outcome_.beginnings = 1;
+    for (const std::uint64_t struck : outcome_.troubles) outcome_.early_troubles += struck;
+    outcome_.stormy_beginnings = outcome_.early_troubles > 0 ? 1 : 0;
+    measure();
+    return kept;
+  }
+
+  /// What happens to the cluster, until it is up for the last time.
+  bool go_on(std::uint64_t number) {
+    reroll(number, "middle");
+    const bool kept = guarded([&] {
+      const unsigned chapters = dice_.one_in(6) ? 0 : dice_.one_in(4) ? 2 : 1;
       for (unsigned i = 0; i < chapters; ++i) {
         chapter();
         raise();
       }
+    });
+    measure();
+    return kept;
+  }
+
+  void end(std::uint64_t seed) {
+    reroll(seed, "end");
+    guarded([&] {
       raze();
-      if (dice_.one_in(10)) rebirth();
-    } catch (const Broken& broken) {
-      outcome_.broken = fmt::format("{}: {}", doing_, broken.text);
-    } catch (const Error& error) {
-      outcome_.broken = fmt::format("{}: {}", doing_, error.render());
-    } catch (const std::exception& error) {
-      outcome_.broken = fmt::format("{}: {}", doing_, error.what());
-    }
+      if (dice_.one_in(25)) rebirth();
+    });
     weather_.clear();
-    outcome_.exchanges = rig_.wire.exchanges();
-    outcome_.trace = rig_.home.world.trace().hash();
-    outcome_.simulated_seconds =
-        std::chrono::duration<double>(rig_.home.world.now() - begun).count();
-    return outcome_;
+    measure();
+  }
+
+  const Outcome& outcome() const noexcept { return outcome_; }
+
+  /// Without what somebody else counts.
+  Outcome since(const Counts& before) const {
+    Outcome own = outcome_;
+    const auto less = [](auto& counts, const auto& counted) {
+      for (std::size_t i = 0; i < counts.size(); ++i) counts[i] -= counted[i];
+    };
+    less(own.troubles, before.troubles);
+    less(own.turns, before.turns);
+    own.runs -= before.runs;
+    own.troubled -= before.troubled;
+    own.exchanges -= before.exchanges;
+    own.simulated_seconds -= before.simulated_seconds;
+    own.beginnings -= before.beginnings;
+    own.stormy_beginnings -= before.stormy_beginnings;
+    own.early_troubles -= before.early_troubles;
+    return own;
   }
 
  private:
@@ -94,6 +132,35 @@ class Life {
     options.release = shape.new_release ? lab::pve::Release::v9() : lab::pve::Release::v8_4();
     options.hosts = lab::parse_hosts(std::to_string(shape.hosts));
     return options;
+  }
+
+  template <class Body>
+  bool guarded(const Body& body) {
+    try {
+      body();
+      return true;
+    } catch (const Broken& broken) {
+      outcome_.broken = fmt::format("{}: {}", doing_, broken.text);
+    } catch (const Error& error) {
+      outcome_.broken = fmt::format("{}: {}", doing_, error.render());
+    } catch (const std::exception& error) {
+      outcome_.broken = fmt::format("{}: {}", doing_, error.what());
+    }
+    return false;
+  }
+
+  /// From here on it is this number's own life.
+  void reroll(std::uint64_t number, const char* part) {
+    const SeededEntropy chance{number};
+    dice_ = Dice{chance.fork(part)};
+    weather_.reroll(Dice{chance.fork(std::string(part) + " weather")});
+  }
+
+  void measure() {
+    outcome_.exchanges = rig_.wire.exchanges();
+    outcome_.trace = rig_.home.world.trace().hash();
+    outcome_.simulated_seconds =
+        std::chrono::duration<double>(rig_.home.world.now() - begun_).count();
   }
 
   void say(const std::string& what) {
@@ -161,8 +228,7 @@ class Life {
   }
 
   /// Some runs in bad weather, and some that are interrupted or lose their disk.
-  void stormy(Verb verb) {
-    const unsigned storms = dice_.one_in(2) ? 0 : dice_.one_in(4) ? 2 : 1;
+  void stormy(Verb verb, unsigned storms) {
     for (unsigned i = 0; i < storms; ++i) {
       std::string words = weather_.worsen(verb == Verb::Up);
       std::stop_source stop;
@@ -196,9 +262,12 @@ class Life {
     weather_.clear();
   }
 
+  unsigned some_storms() { return dice_.one_in(2) ? 0 : dice_.one_in(4) ? 2 : 1; }
+
   /// Raises what is wanted: whatever happened before, one run without troubles is enough.
-  void raise() {
-    stormy(Verb::Up);
+  void raise() { raise(some_storms()); }
+  void raise(unsigned storms) {
+    stormy(Verb::Up, storms);
     say("up");
     std::string words;
     bool well = attempt(Verb::Up, words);
@@ -209,7 +278,7 @@ class Life {
   }
 
   void raze() {
-    stormy(Verb::Down);
+    stormy(Verb::Down, some_storms());
     say("down");
     std::string words;
     bool well = attempt(Verb::Down, words);
@@ -252,35 +321,48 @@ class Life {
   // ---- what happens in between
 
   void chapter() {
-    switch (dice_.below(9)) {
+    // What is seldom possible is tried more often.
+    switch (dice_.below(20)) {
       case 0:
       case 1:
-        return somebody_changes();
       case 2:
-        return somebody_stops(any_of_ours());
+        return somebody_changes();
       case 3:
-        return somebody_destroys();
+        return somebody_stops(any_of_ours());
       case 4:
       case 5:
-        if (shape_.workers > 0 && !dice_.one_in(3)) {
-          say("a worker less");
-          outcome_.count(Turn::WorkerLess);
-          loses_data_ = true;
-          return want(shape_.planes, shape_.workers - 1);
-        }
+      case 6:
+      case 7:
+        return somebody_destroys();
+      case 8:
+      case 9:
+      case 10:
+      case 11:
+      case 12:
+        if (shape_.workers > 0 && !dice_.one_in(4)) return worker_less();
         say("a worker more");
         outcome_.count(Turn::WorkerMore);
         return want(shape_.planes, shape_.workers + 1);
-      case 6:
+      case 13:
+      case 14:
         if (shape_.planes == 3) return lose_memory();
         say("three control planes instead of one");
         outcome_.count(Turn::ThreePlanes);
         return want(3, shape_.workers);
-      case 7:
+      case 15:
+      case 16:
+      case 17:
         return lose_memory();
       default:
         return intruder();
     }
+  }
+
+  void worker_less() {
+    say("a worker less");
+    outcome_.count(Turn::WorkerLess);
+    loses_data_ = true;
+    want(shape_.planes, shape_.workers - 1);
   }
 
   unsigned any_of_ours() {
@@ -399,6 +481,7 @@ class Life {
   bool loud_;
   bool loses_data_ = false;
   bool running_ = false;
+  Instant begun_{};
   std::string doing_ = "the beginning";
 };
 
@@ -409,7 +492,40 @@ void prepare() {
 }
 
 Outcome live(std::uint64_t seed, bool loud) {
-  return Life{seed, loud}.run();
+  Life life{number_of(seed, family), loud};
+  if (life.begin() && life.go_on(number_of(seed, siblings))) life.end(seed);
+  return life.outcome();
+}
+
+void live_together(Seeds seeds, const Tell& told) {
+  Life life{number_of(seeds.first, family), false};
+  Counts counted;
+  const auto tell_all = [&](Seeds all, const Tell& tell) {
+    for (std::uint64_t i = 0; i < all.count; ++i) {
+      tell(all.first + i, life.since(counted));
+      counted = life.outcome();
+    }
+  };
+  if (!life.begin()) return tell_all(seeds, told);
+  for (Seeds left = seeds; left.count > 0;) {
+    const Seeds some = left.before(number_of(left.first, siblings) * siblings + 1);
+    const auto go_on = [&](const Tell& tell) {
+      if (!life.go_on(number_of(some.first, siblings))) return tell_all(some, tell);
+      for (std::uint64_t i = 0; i < some.count; ++i) {
+        const auto end = [&](const Tell& tell_one) {
+          life.end(some.first + i);
+          tell_one(some.first + i, life.since(counted));
+        };
+        // The last one needs no copy: nobody goes on from here after it.
+        if (i + 1 == some.count) return end(tell);
+        apart({some.first + i, 1}, end, tell);
+        counted = life.outcome();
+      }
+    };
+    apart(some, go_on, told);
+    counted = life.outcome();
+    left = left.behind(some.first + some.count - 1);
+  }
 }
 
 }  // namespace rocca::seeds

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace rocca::seeds {
@@ -67,6 +69,10 @@ struct Counts {
   std::uint64_t old = 0;         // on Proxmox VE 8.4
   std::uint64_t exchanges = 0;   // requests to everybody
   double simulated_seconds = 0;  // how long it was for those inside
+  // How it began. What lives share is counted once.
+  std::uint64_t beginnings = 0;
+  std::uint64_t stormy_beginnings = 0;  // something struck
+  std::uint64_t early_troubles = 0;     // that struck until the cluster was up for the first time
 
   void count(Trouble trouble) { ++troubles[static_cast<std::size_t>(trouble)]; }
   void count(Turn turn) { ++turns[static_cast<std::size_t>(turn)]; }
@@ -78,9 +84,32 @@ struct Outcome : Counts {
   std::string broken;  // the promise that was not kept, and where; empty: all were
 };
 
+/// Seeds in a row.
+struct Seeds {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  Seeds before(std::uint64_t seed) const { return {first, std::min(first + count, seed) - first}; }
+  /// Those that are left when this one is over, and all before it.
+  Seeds behind(std::uint64_t seed) const {
+    return seed < first ? *this
+                        : Seeds{seed + 1, first + count - std::min(seed + 1, first + count)};
+  }
+};
+
+/// So many lives in a row begin alike, in the same data centre and with the same troubles, until
+/// their cluster is up for the first time.
+constexpr std::uint64_t family = 8;
+/// So many of these go on alike until their cluster is up for the last time: they end apart.
+constexpr std::uint64_t siblings = 2;
+
 /// A cluster's life, all of it drawn from the seed: raised in bad weather, changed by its user, by
 /// other people and by lost hosts, and razed. After every step the promises are looked at.
 Outcome live(std::uint64_t seed, bool loud);
+
+/// Lives of one family: what some share is lived once, and each goes on in a process of its own
+/// with a copy of that. Whoever is the first counts it.
+void live_together(Seeds seeds, const std::function<void(std::uint64_t, const Outcome&)>& told);
 
 /// Makes what all lives share, before there are many processes.
 void prepare();

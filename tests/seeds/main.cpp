@@ -2,7 +2,8 @@
 // looked at after every step.
 //   seeds N [--from S] [--jobs J]  the seeds S to S+N-1, by J processes (one for each core)
 //   seeds N --go-on                all of them, also after one that broke a promise
-//   seeds N --twice                each of them twice: the same seed goes the same way
+//   seeds N --twice                each of them twice, among its family and alone: it goes the
+//                                  same way
 //   seeds --one SEED [--loud]      one of them, and what happened in it
 //   seeds --specs N                generated specs instead of lives: raised, and planned once more
 
@@ -53,17 +54,31 @@ struct Sum {
     all.old += outcome.old;
     all.exchanges += outcome.exchanges;
     all.simulated_seconds += outcome.simulated_seconds;
+    all.beginnings += outcome.beginnings;
+    all.stormy_beginnings += outcome.stormy_beginnings;
+    all.early_troubles += outcome.early_troubles;
   }
 };
 
-Outcome try_seed(std::uint64_t seed, const Options& options) {
-  const auto run = options.specs ? rocca::seeds::second_plan : rocca::seeds::live;
-  Outcome outcome = run(seed, options.loud);
-  if (options.twice && outcome.broken.empty()) {
-    const Outcome again = run(seed, false);
-    if (again.trace != outcome.trace) outcome.broken = "living twice: it went another way";
-  }
-  return outcome;
+/// A seed by itself, as its command repeats it.
+Outcome alone(std::uint64_t seed, const Options& options, bool loud) {
+  return options.specs ? rocca::seeds::second_plan(seed, loud) : rocca::seeds::live(seed, loud);
+}
+
+void compare(std::uint64_t seed, const Options& options, Outcome& outcome) {
+  if (!options.twice || !outcome.broken.empty()) return;
+  if (alone(seed, options, false).trace != outcome.trace)
+    outcome.broken = "living twice: it went another way";
+}
+
+void together(rocca::seeds::Seeds seeds, const Options& options, const rocca::seeds::Tell& tell) {
+  const auto compared = [&](std::uint64_t seed, Outcome outcome) {
+    compare(seed, options, outcome);
+    tell(seed, outcome);
+  };
+  if (!options.specs) return rocca::seeds::live_together(seeds, compared);
+  for (std::uint64_t i = 0; i < seeds.count; ++i)
+    compared(seeds.first + i, alone(seeds.first + i, options, false));
 }
 
 bool parse(int argc, char** argv, Options& options) {
@@ -114,10 +129,11 @@ void summarise(const Sum& sum, const Options& options, double took) {
   const double lives = std::max(1.0, static_cast<double>(sum.lives));
   const auto each = [&](std::uint64_t number) { return static_cast<double>(number) / lives; };
   fmt::print(
-      "{} {}, {} broke a promise; {:.0f} h simulated in {:.1f} s: {:.1f} seeds/s, {:.3f} s of CPU "
+      "{} {}, {} broke a promise; {:.0f} h simulated in {:.1f} s: {:.1f} a second, {:.1f} ms of "
+      "CPU "
       "each\n",
       sum.lives, options.specs ? "specs" : "lives", sum.broken, all.simulated_seconds / 3600, took,
-      lives / took, cpu_seconds() / lives);
+      lives / took, 1000 * cpu_seconds() / lives);
   const auto sum_of = [](const auto& counts) {
     return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
   };
@@ -133,6 +149,12 @@ void summarise(const Sum& sum, const Options& options, double took) {
       text += fmt::format("{}{} {}", i == 0 ? "" : ", ", counts[i], names[i]);
     return text;
   };
+  fmt::print(
+      "{} beginnings of {} lives each, {} of them in bad weather ({} faults struck); {} lives each "
+      "go "
+      "on alike until they end\n",
+      all.beginnings, rocca::seeds::family, all.stormy_beginnings, all.early_troubles,
+      rocca::seeds::siblings);
   fmt::print("faults: {}\n", listed(all.troubles, rocca::seeds::trouble_names));
   fmt::print("in between: {}\n", listed(all.turns, rocca::seeds::turn_names));
   fmt::print(
@@ -149,6 +171,9 @@ std::string too_seldom(const Sum& sum) {
     if (sum.all.troubles[i] < least) return rocca::seeds::trouble_names[i];
   for (std::size_t i = 0; i < sum.all.turns.size(); ++i)
     if (sum.all.turns[i] < seldom) return rocca::seeds::turn_names[i];
+  if (sum.all.beginnings < sum.lives / rocca::seeds::family) return "beginnings";
+  if (sum.all.stormy_beginnings < sum.all.beginnings / 2) return "beginnings in bad weather";
+  if (sum.all.early_troubles < least) return "faults in beginnings";
   if (sum.all.large < least) return "lives with three control planes";
   if (sum.all.workers < least) return "lives with workers";
   return "";
@@ -177,11 +202,19 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
   };
   rocca::seeds::prepare();
-  if (options.one != 0)
-    told(options.one, try_seed(options.one, options));
-  else
+  if (options.one != 0) {
+    Outcome outcome = alone(options.one, options, options.loud);
+    compare(options.one, options, outcome);
+    told(options.one, outcome);
+  } else {
+    options.batch.family = options.specs ? 1 : rocca::seeds::family;
     rocca::seeds::work(
-        options.batch, [&](std::uint64_t seed) { return try_seed(seed, options); }, told);
+        options.batch,
+        [&](rocca::seeds::Seeds seeds, const rocca::seeds::Tell& tell) {
+          together(seeds, options, tell);
+        },
+        told);
+  }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   summarise(sum, options, took.count());
   if (const std::string what = too_seldom(sum); !options.specs && !what.empty()) {

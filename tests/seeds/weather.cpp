@@ -38,7 +38,6 @@ constexpr std::array removing = {"qmstop", "qmdestroy", "qmshutdown"};
 }  // namespace
 
 std::string Weather::worsen(bool makes) {
-  ++storms_;
   ++storm_;
   rules_.clear();
   std::string words;
@@ -168,9 +167,10 @@ std::string Weather::bad_wires() {
   unkind.busy = dice_.between(0, 15);
   unkind.broken = dice_.between(0, 15);
   unkind.delayed = dice_.between(0, 50);
+  const std::uint64_t which = dice_.below(std::uint64_t{1} << 48);
   chaos_ =
       std::make_shared<lab::Chaos>(rig_.wire, rig_.home.world, rig_.parker,
-                                   rig_.home.world.fork(fmt::format("chaos/{}", storms_)), unkind);
+                                   rig_.home.world.fork(fmt::format("chaos/{}", which)), unkind);
   return fmt::format("- of 1000 exchanges {} do not arrive, {} lose their answer, {} are late\n",
                      unkind.dropped_before, unkind.dropped_after, unkind.delayed);
 }

@@ -38,6 +38,9 @@ class Weather {
   Weather(scenarios::ClusterRig& rig, Dice dice, Counts& counts)
       : rig_(rig), dice_(std::move(dice)), counts_(counts) {}
 
+  /// From now on chance is another.
+  void reroll(Dice dice) { dice_ = std::move(dice); }
+
   /// From now on, for somebody who makes or removes things; in words, for the log.
   std::string worsen(bool makes);
   /// The sky is clear: hosts are up, storages have room, nobody loses anything.
@@ -63,7 +66,6 @@ class Weather {
   std::shared_ptr<lab::Chaos> chaos_;
   Counts& counts_;
   std::uint64_t storm_ = 0;  // what was begun in an earlier one does not happen any more
-  unsigned storms_ = 0;
 };
 
 }  // namespace rocca::seeds
