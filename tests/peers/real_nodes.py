@@ -67,8 +67,29 @@ def enter():
         if not shutil.which(program):
             print(f"real nodes need {program}")
             sys.exit(77)
+    if reason := forbidden():
+        print(f"real nodes cannot be run here: {reason}")
+        sys.exit(77)
     os.environ[ENTERED] = "yes"
     os.execvp("unshare", ["unshare", "--net", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+
+
+def forbidden():
+    """Why this machine cannot run nodes, root or not: what a container is often not allowed."""
+    links = "ip link add br0 type bridge && ip link add v0 type veth peer name v1 && mount -t tmpfs none /mnt"
+    done = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "sh", "-c", links], capture_output=True, text=True)
+    if done.returncode != 0:
+        return "namespaces, bridges or mounts: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+    if not hierarchies():
+        return "there are no control groups"
+    for place in hierarchies():
+        group = f"{place}/{CGROUPS}{os.getpid()}"
+        try:
+            os.mkdir(group)
+            os.rmdir(group)
+        except OSError as error:
+            return f"control groups: {error}"
+    return ""
 
 
 def hierarchies():
