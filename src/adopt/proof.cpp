@@ -1,6 +1,8 @@
 #include "adopt/proof.hpp"
 
+#include "base/uuid.hpp"
 #include "resources/vm_wish.hpp"
+#include "state/local_store.hpp"
 
 #include <fmt/format.h>
 
@@ -41,6 +43,23 @@ state::Fields notes_for(const std::vector<FirstPlan::Value>& leave) {
     notes[resources::left_key(value.address, value.field)] =
         resources::left_value(value.found, value.declared);
   return notes;
+}
+
+void remember(Files& files, const Clock& clock, Entropy& entropy, const std::string& folder,
+              state::State state, const std::vector<FirstPlan::Value>& leave) {
+  state.lineage = to_string(Uuid::v4(entropy));
+  state.notes = notes_for(leave);
+  files.make_folder(folder, 0700);
+  const auto store = state::local_store(files, folder);
+  state::Holder holder;
+  holder.id = to_string(Uuid::v4(entropy));
+  holder.who = "rocca adopt";
+  holder.doing = "adopt";
+  holder.since = clock.now();
+  holder.until = holder.since + std::chrono::minutes{1};
+  const auto lock = store->lock(holder);  // no store is written without one
+  store->load();
+  store->replace(state);
 }
 
 std::string render(const std::vector<Left>& left, const std::vector<FirstPlan::Value>& leave) {

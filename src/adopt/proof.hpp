@@ -1,6 +1,9 @@
 #pragma once
 
 #include "adopt/tfstate.hpp"
+#include "base/clock.hpp"
+#include "base/entropy.hpp"
+#include "base/files.hpp"
 #include "engine/plan.hpp"
 #include "state/state.hpp"
 
@@ -26,6 +29,10 @@ FirstPlan judge(const engine::Plan& plan);
 
 /// The notes of the state that leave these values as they are.
 state::Fields notes_for(const std::vector<FirstPlan::Value>& leave);
+
+/// The first state of a cluster, with these values left as they are, into its folder `.rocca`.
+void remember(Files& files, const Clock& clock, Entropy& entropy, const std::string& folder,
+              state::State state, const std::vector<FirstPlan::Value>& leave);
 
 /// The list that a user gets: what was not taken over, and what is left as it is.
 std::string render(const std::vector<Left>& left, const std::vector<FirstPlan::Value>& leave);

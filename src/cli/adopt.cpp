@@ -11,7 +11,6 @@
 #include "cli/new_cluster.hpp"
 #include "cli/proxmox_access.hpp"
 #include "spec/scaffold.hpp"
-#include "state/local_store.hpp"
 
 #include <fmt/format.h>
 
@@ -164,12 +163,9 @@ class TakeOver {
 
   void note(const std::vector<adopt::FirstPlan::Value>& leave) {
     state::State state;
-    state.lineage = to_string(Uuid::v4(context_.entropy));
     state.cluster = described_.name;
     state.cluster_id = bundle_.cluster_id;
-    state.notes = adopt::notes_for(leave);
-    staged_.make_folder(folder_ + "/.rocca", 0700);
-    state::local_store(staged_, folder_ + "/.rocca")->replace(state);
+    adopt::remember(staged_, context_.clock, context_.entropy, folder_ + "/.rocca", state, leave);
   }
 
   static void refuse(const adopt::FirstPlan& first) {

@@ -86,6 +86,7 @@ TEST_F(Adopted, AWorkerMoreTouchesNothingElse) {
 
 TEST_F(Adopted, OfTelmateItsWholeLife) {
   tf.telmate = true;
+  tf.controller = "virtio-scsi-pci";
   take_over();
   EXPECT_THAT(described.spec, AllOf(HasSubstr("count: 2"), HasSubstr("10.0.1.21-10.0.1.22")));
   EXPECT_THAT(tf.first_plan(), IsEmpty());
@@ -105,6 +106,28 @@ TEST_F(Adopted, OfTelmateItsWholeLife) {
   const engine::Report report = tf.rig.down();
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_TRUE(tf.rig.home.dc.vms.empty());
+}
+
+TEST_F(Adopted, WhatNoSpecCanSayIsLeftAsItIs) {
+  tf.telmate = true;
+  tf.controller = "megasas";
+  take_over();
+  const adopt::FirstPlan first = adopt::judge(tf.rig.plan());
+  EXPECT_THAT(first.differs, IsEmpty());
+  ASSERT_EQ(first.leave.size(), 3u);
+  EXPECT_EQ(first.leave.front().field, "scsihw");
+  EXPECT_EQ(first.leave.front().found, "megasas");
+  state::State state;
+  state.cluster = "blue";
+  state.cluster_id = tf.rig.bundle->cluster_id;
+  SeededEntropy entropy{1};
+  adopt::remember(tf.rig.files, tf.rig.home.world.clock(), entropy, "/clusters/blue/.rocca", state,
+                  first.leave);
+  tf.rig.store.reset();
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
+  EXPECT_EQ(tf.option(310, "scsihw"), "megasas");
 }
 
 TEST_F(Adopted, DownTakesExactlyItsVms) {

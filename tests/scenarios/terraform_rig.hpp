@@ -37,6 +37,8 @@ class TerraformRig {
   std::string endpoint = "https://10.0.1.11:6443";
   /// By Telmate/proxmox (`proxmox_vm_qemu`) and not by bpg/proxmox.
   bool telmate = false;
+  /// Of the disks; there are some that no spec can say.
+  std::string controller = "virtio-scsi-single";
   /// What the module's own patches say, as Talos takes them.
   std::string patch_of_all = "cluster: { proxy: { disabled: true } }\n";
 
@@ -181,12 +183,12 @@ class TerraformRig {
     proxmox::Drive cloud_init;
     cloud_init.storage = "local-lvm";
     cloud_init.cloud_init = true;
+    create.scsi_controller = controller;
     create.drives[telmate ? "ide3" : "ide2"] = cloud_init;
     if (telmate) {
       // What its defaults make otherwise than bpg's.
       create.description = "Managed by Terraform.";
       create.tags = {"k8s", "talos"};
-      create.scsi_controller = "virtio-scsi-pci";
       create.balloon_mib.reset();
       create.machine = "pc";
       create.serial_port = "socket";
