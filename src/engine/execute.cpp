@@ -365,11 +365,20 @@ class Execution {
 
   void answered(Step& step) {
     if (const auto* not_yet = std::get_if<NotYet>(&step.progress)) {
+      join_lanes(step, not_yet->with);
       wait(step, not_yet->waiting_for, not_yet->ask_again);
       return;
     }
     if (step.stage == Stage::Probe) step.completed = step.change;
     look(step, runner_.now());
+  }
+
+  void join_lanes(Step& step, const std::vector<Lane>& more) {
+    if (more.empty() && !step.joined) return;
+    step.joined = !more.empty();
+    std::vector<Lane> lanes = step.resource->lanes(step.acts > 0 ? &step.change : nullptr);
+    lanes.insert(lanes.end(), more.begin(), more.end());
+    schedule_.set_lanes(step.address, std::move(lanes));
   }
 
   /// Back to reading: everything is decided anew from there.

@@ -201,6 +201,33 @@ TEST(Execute, RenewsTheLockAlsoWhileAWriteTakesItsTime) {
   EXPECT_GE(kept, 11u);
 }
 
+/// A wait that goes on at another door takes part in that door's lane from then on.
+TEST(Execute, AWaitMayAskForMoreLanes) {
+  Rig rig;
+  std::vector<Wish> wishes;
+  for (int i = 0; i < 6; ++i) {
+    Wish vm = wish(fmt::format("vm/{}", i));
+    vm.ask_with = {{"host", 1, Lane::Hold::Call}};
+    wishes.push_back(vm);
+  }
+  rig.desired.wanted = resources(wishes);
+  std::map<std::string, unsigned> asked;
+  unsigned in_flight = 0, most = 0, first_most = 0, first = 0;
+  rig.site.on_edge = [&](const std::string& edge) {
+    const auto at = edge.find(" probe ");
+    if (at == std::string::npos) return;
+    const bool begins = edge.starts_with("before");
+    const std::string who = edge.substr(at);
+    if (begins) ++asked[who];
+    unsigned& now = asked[who] == 1 ? first : in_flight;
+    now = begins ? now + 1 : now - 1;
+    (asked[who] == 1 ? first_most : most) = std::max(asked[who] == 1 ? first_most : most, now);
+  };
+  EXPECT_TRUE(rig.up().ok());
+  EXPECT_EQ(most, 1u);
+  EXPECT_GT(first_most, 1u) << "before that they are free";
+}
+
 /// Bring-up of many nodes against what the lanes and the longest chain make the least: each host
 /// imports two disks at once, and behind an import stand two steps that only wait.
 TEST(Execute, KeepsTheBusiestLaneBusy) {

@@ -68,13 +68,6 @@ struct Receipt {
   std::string waiting_for{};  // for people, until it is first asked after
 };
 
-struct Ready {};
-struct NotYet {
-  std::string waiting_for;  // in the far side's own words
-  Duration ask_again = std::chrono::seconds{2};
-};
-using Progress = std::variant<Ready, NotYet>;
-
 /// A lane caps how much of something goes on at once.
 struct Lane {
   enum class Hold { Call, Act };  // while a call is in flight; or from an act until it has settled
@@ -83,6 +76,14 @@ struct Lane {
   Hold hold = Hold::Call;
   std::string turn{};  // for people who see an act queue there: "two disks at a time on local"
 };
+
+struct Ready {};
+struct NotYet {
+  std::string waiting_for;  // in the far side's own words
+  Duration ask_again = std::chrono::seconds{2};
+  std::vector<Lane> with{};  // what the next asking takes part in besides: it goes to another door
+};
+using Progress = std::variant<Ready, NotYet>;
 
 /// One thing we keep true: a value that says what is wanted, nothing else. Effects come in as
 /// World&; diff gets none and cannot cheat. A step is a loop: read, diff, one short act, probe

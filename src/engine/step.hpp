@@ -48,6 +48,7 @@ struct Step {
   Effect cost = Effect::Live;
   unsigned lost = 0;
   unsigned acts = 0;
+  bool joined = false;              // its next asking takes part in more lanes than its kind's own
   std::optional<Change> completed;  // the change of the last act that ended well
   unsigned repeats = 0;
 };

@@ -216,6 +216,7 @@ struct Wish {
   bool goes_with_needs = false;
   bool no_token = false;
   Duration ask_after{};
+  std::vector<Lane> ask_with;  // from the second asking on
 };
 
 inline Wish wish(std::string address, std::vector<std::string> needs = {},
@@ -315,7 +316,8 @@ class Toy final : public Resource {
       }
       const auto task = world.site.tasks.find(receipt.token);
       if (task == world.site.tasks.end()) throw Error(Fault::NotFound, "no such task");
-      if (!task->second.over) return NotYet{"task of " + wish_.address, wish_.ask_again};
+      if (!task->second.over)
+        return NotYet{"task of " + wish_.address, wish_.ask_again, wish_.ask_with};
       if (!task->second.failure.empty()) throw Error(Fault::Rejected, task->second.failure);
       return Ready{};
     });

@@ -2,7 +2,6 @@
 #include "base/strings.hpp"
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
-#include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "talos/config_effects.hpp"
@@ -29,6 +28,8 @@ constexpr const char* door = "door";
 constexpr const char* told = "told";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
+constexpr const char* config_in_force = "config";
+// What differs is one value: `differs: EFFECT`, then before and after, a line each.
 constexpr const char* differs = "differs: ";
 
 // After an apply in maintenance mode the port is open for some more seconds, and a second apply
@@ -75,8 +76,10 @@ class MachineKind final : public Thing {
     std::string installer;  // the image that would bring it there
     Duration boot_timeout{};
     Duration bootstrap_timeout{};
-    std::string applied;  // digest of the configuration that settled last; empty: never
-    std::string nowhere;  // why it could never be found; empty: it can
+    std::string applied;    // digest of the configuration that settled last; empty: never
+    std::string nowhere;    // why it could never be found; empty: it can
+    std::string host;       // of its VM
+    bool by_agent = false;  // where it is, its VM's guest agent tells
   };
   /// `rendered` is there when nothing but the spec decides what it says.
   MachineKind(About about, Wish wish, std::string wanted, std::shared_ptr<const Secret> rendered)
@@ -149,11 +152,11 @@ class MachineKind final : public Thing {
       change.reason = fmt::format("it does not answer{}", text.empty() ? "" : " (" + text + ")");
       return change;
     }
-    for (const auto& [section, value] : live->fields) {
+    for (const auto& [path, value] : live->fields) {
       if (!value.starts_with(differs)) continue;
-      const auto effect = engine::parse_effect(value.substr(std::string_view(differs).size()));
-      change.fields.push_back(
-          {section, "as applied", "as rendered", effect.value_or(Effect::Live)});
+      const std::vector<std::string> lines = split(value, '\n');
+      const auto effect = engine::parse_effect(lines[0].substr(std::string_view(differs).size()));
+      change.fields.push_back({path, lines.at(1), lines.at(2), effect.value_or(Effect::Live)});
     }
     conclude(change);
     if (wish_.existing && !change.fields.empty() && wish_.applied.empty()) {
@@ -193,18 +196,7 @@ class MachineKind final : public Thing {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return NotYet{where.told, where.ask_again};
     const auto [sight, at_home] = glance(world, where.address);
-    if (sight.door == talos::Door::Closed) keep_running(world);
-    if (receipt.token == until_answer) {
-      const std::string boot = boot_of(wish_.node);
-      if (sight.door == talos::Door::Closed)
-        return NotYet{talos::until_maintenance(sight).waiting_for,
-                      world.survey.look_again(boot, "boot", at_home)};
-      world.survey.wait_over(boot);
-      return Ready{};
-    }
-    if (receipt.token.starts_with(until_reboot))
-      return probe_reboot(world, where.address, sight, receipt.token.substr(until_reboot.size()));
-    return probe_applied(world, sight);
+    return kept_running(world, sight, ask(world, receipt, where.address, sight, at_home));
   }
 
   /// An apply was sent in maintenance mode, and its answer never came. Whether it arrived shows by
@@ -215,14 +207,14 @@ class MachineKind final : public Thing {
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop);
     // Its VM may have gone off since: then nothing would ever show.
-    if (sight.door == talos::Door::Closed) keep_running(world);
-    return probe_applied(world, sight);
+    return kept_running(world, sight, probe_applied(world, sight));
   }
 
   Receipt destroy(World&, const Live&) const override { return {}; }  // it goes with its VM
 
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes{{"talos/" + wish_.node, 1, Lane::Hold::Call}};
+    if (wish_.by_agent) lanes.push_back(host_lane(wish_.host));
     if (change != nullptr && wish_.control_plane && change->effect >= Effect::Reboot)
       lanes.push_back(disturbing_lane());
     return lanes;
@@ -327,10 +319,15 @@ class MachineKind final : public Thing {
     const auto active = client.find_config();
     const Secret wanted = render(world, live.id, client);
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
-    const auto changes = active ? talos::effects_of_change(active->reveal(), wanted.reveal(), minor)
-                                : std::vector<talos::ConfigChange>{};
-    for (const talos::ConfigChange& change : changes)
-      live.fields[change.path] = differs + std::string(to_string(effect_of(change.effect)));
+    const auto changes =
+        active ? talos::shown_changes(active->reveal(), wanted.reveal(), minor, hidden_from(world))
+               : std::vector<talos::ShownChange>{};
+    for (const talos::ShownChange& change : changes)
+      live.fields[change.path] =
+          fmt::format("{}{}\n{}\n{}", differs, to_string(effect_of(change.effect)), change.before,
+                      change.after);
+    // Secrets and long texts are not there in full: a plan is bound to all of it.
+    if (!changes.empty()) live.fields[config_in_force] = digest(active->reveal());
     live.fields[door] = "ours";
     refuse_upgrade(live);
   }
@@ -394,21 +391,48 @@ class MachineKind final : public Thing {
     return {std::string(until_reboot) + before, "apply and reboot"};
   }
 
+  Progress ask(World& world, const Receipt& receipt, const std::string& where,
+               const talos::Sight& sight, bool at_home) const {
+    if (receipt.token == until_answer) {
+      const std::string boot = boot_of(wish_.node);
+      if (sight.door == talos::Door::Closed)
+        return NotYet{talos::until_maintenance(sight).waiting_for,
+                      world.survey.look_again(boot, "boot", at_home)};
+      world.survey.wait_over(boot);
+      return Ready{};
+    }
+    if (receipt.token.starts_with(until_reboot))
+      return probe_reboot(world, where, sight, receipt.token.substr(until_reboot.size()));
+    return probe_applied(world, sight);
+  }
+
   /// A node that is silent for long may be off: its host was lost and came back after the VM was
   /// looked at, or while we wait. The VM proved to be ours in this run; it is only started again.
-  void keep_running(World& world) const {
+  /// That is asked of its host, which takes three calls at a time: so with its lane.
+  Progress kept_running(World& world, const talos::Sight& sight, Progress progress) const {
+    const bool with_lane = world.survey.has_lanes(address()) || wish_.by_agent;
     const auto vm = wish_.existing ? std::nullopt : world.known(vm_address(wish_.node));
     const auto vmid = parse_uint(fact(vm, "vmid"));
+    auto* waits = std::get_if<NotYet>(&progress);
     const std::string name = address() + " to be on";
-    if (!vmid || world.survey.waiting_since(name) < silence) return;
+    if (sight.door != talos::Door::Closed || waits == nullptr || !vmid) return progress;
+    if (world.survey.waiting_since(name) < silence) return progress;
+    const std::string host = fact(vm, "host");
+    if (!with_lane) {
+      world.survey.next_with_lanes(address());
+      waits->with = {host_lane(host)};
+      waits->ask_again = {};
+      return progress;
+    }
     world.survey.wait_anew(name);
     try {
       const auto id = static_cast<proxmox::Vmid>(*vmid);
-      const auto status = world.proxmox().find_status(fact(vm, "host"), id);
-      if (status && status->status == "stopped") world.proxmox().start_vm(fact(vm, "host"), id);
+      const auto status = world.proxmox().find_status(host, id);
+      if (status && status->status == "stopped") world.proxmox().start_vm(host, id);
     } catch (const Error& error) {
       if (error.fault() == Fault::Interrupted) throw;  // what it says is said by who waits
     }
+    return progress;
   }
 
   Progress probe_applied(World& world, const talos::Sight& sight) const {
@@ -458,101 +482,6 @@ class MachineKind final : public Thing {
   std::shared_ptr<const Secret> rendered_;
 };
 
-/// The configuration of a node that is going away: it is reset, so that nothing of the cluster is
-/// left on its disk and it leaves in order.
-class LeftoverMachine final : public Thing {
- public:
-  LeftoverMachine(About about, std::string where, std::string node, std::string host_name,
-                  bool control_plane, bool stays)
-      : Thing(std::move(about)),
-        where_(std::move(where)),
-        node_(std::move(node)),
-        host_name_(std::move(host_name)),
-        control_plane_(control_plane),
-        stays_(stays) {}
-
-  std::optional<Live> read(World& world) const override {
-    if (where_.empty()) return std::nullopt;
-    const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
-    // Whoever else answers there is not ours any more. Its Node stays until somebody removes it.
-    if (sight.door != talos::Door::Ours) {
-      const auto object = stays_ ? std::nullopt : find_node_object(world, host_name_);
-      if (!object) return std::nullopt;
-      return Live{where_, {{"node", host_name_}}, {{"uid", object->uid}}};
-    }
-    if (sight.status && (sight.status->stage == talos::Stage::Resetting ||
-                         sight.status->stage == talos::Stage::ShuttingDown))
-      return Live{where_, {{"stage", to_string(sight.status->stage)}}, {}};
-    return Live{where_, {{"stage", "ours"}}, {{"address", where_}}};
-  }
-
-  Change diff(const std::optional<Live>& live) const override {
-    if (!live) return {};
-    Change change;
-    change.action = Action::Destroy;
-    change.effect = Effect::DataLoss;
-    change.reason = "no node of the spec wants it";
-    for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
-    if (control_plane_) {
-      change.refusal = fmt::format("{} is a control plane, and etcd counts on it", node_);
-      change.hint =
-          fmt::format("put {} back into the spec: rocca takes no control plane away yet", node_);
-    }
-    return change;
-  }
-
-  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
-    return live ? destroy(world, *live) : Receipt{};
-  }
-
-  Receipt destroy(World& world, const Live& live) const override {
-    const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
-    if (sight.door != talos::Door::Ours) {
-      if (live.fields.contains("node"))
-        remove_node_object(world, host_name_, fact(live.facts, "uid"));
-      return {"", "remove the Node"};
-    }
-    const bool going = sight.status && (sight.status->stage == talos::Stage::Resetting ||
-                                        sight.status->stage == talos::Stage::ShuttingDown);
-    if (!going) {
-      talos::ResetOptions options;
-      // A machine that stays comes back in maintenance mode; with the whole cluster going, leaving
-      // etcd in order is neither possible nor needed.
-      options.graceful = !stays_;
-      options.reboot = stays_;
-      talos::Client client = world.talos(where_);
-      // Talos in a container has folders in their place, and refuses to wipe what it cannot find.
-      if (stays_ && client.find_system_disk()) options.partitions = {"STATE", "EPHEMERAL"};
-      client.reset(options);
-    }
-    return {"reset", "reset"};
-  }
-
-  Progress probe(World& world, const Receipt& receipt) const override {
-    if (receipt.token.empty()) return Ready{};
-    const talos::Sight sight = talos::look(world.transport, world.access(where_), world.stop);
-    if (sight.door != talos::Door::Ours) return Ready{};
-    // A reset that hangs must not keep the VM alive: it is proved and destroyed all the same.
-    if (world.survey.waiting_since(address() + " reset") > 5min) return Ready{};
-    return NotYet{fmt::format("{} to be reset (now {})", node_,
-                              sight.status ? to_string(sight.status->stage) : "unknown"),
-                  2s};
-  }
-
-  std::vector<Lane> lanes(const Change*) const override {
-    return {{"talos/" + node_, 1, Lane::Hold::Call}};
-  }
-  Duration patience(const Change&) const override { return 10min; }
-
- protected:
-  Fields wishes() const override { return {}; }
-
- private:
-  std::string where_, node_, host_name_;
-  bool control_plane_;
-  bool stays_;  // it was there before us
-};
-
 }  // namespace
 
 std::string machine_address(const std::string& node) {
@@ -576,6 +505,11 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
     }
   }
   wish.nowhere = cannot_be_found(spec, node);
+  if (node.machine) {
+    if (const auto chosen = cluster.lock.nodes.find(node.name); chosen != cluster.lock.nodes.end())
+      wish.host = chosen->second.host;
+    wish.by_agent = !node.address && *node.machine->agent && !wish.host.empty();
+  }
   if (node.existing && !node.address && !wish.uuid_known)
     wish.nowhere = fmt::format(
         "{} is a machine that is already there, and has neither an address nor a known hardware "
@@ -610,14 +544,6 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   return std::make_shared<MachineKind>(Thing::About{machine_address(node.name), std::move(needs),
                                                     to_string(spec.position(node.where))},
                                        std::move(wish), wanted, std::move(config));
-}
-
-Made leftover_machine(const Cluster&, const Leftover& leftover) {
-  const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
-  return std::make_shared<LeftoverMachine>(
-      Thing::About{leftover.address, leftover.needs, ""}, fact(leftover.facts, "address"), node,
-      fact(leftover.facts, "name"), fact(leftover.facts, "role") == "controlplane",
-      fact(leftover.facts, "whole cluster") == "yes");
 }
 
 }  // namespace rocca::resources

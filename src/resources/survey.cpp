@@ -149,6 +149,16 @@ bool Survey::suspects(proxmox::Vmid vmid) {
   return suspects_.contains(vmid);
 }
 
+void Survey::contend(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  contended_.insert(vmid);
+}
+
+bool Survey::contended(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  return contended_.contains(vmid);
+}
+
 std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
   const auto& [cluster, vmids, everywhere] = scan;
   std::vector<Marked> found;
@@ -292,6 +302,16 @@ std::string Survey::door_of(const std::string& thing) {
 void Survey::wait_anew(const std::string& name) {
   const std::lock_guard lock{mutex_};
   waits_.erase(name);
+}
+
+void Survey::next_with_lanes(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  with_lanes_.insert(name);
+}
+
+bool Survey::has_lanes(const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  return with_lanes_.erase(name) > 0;
 }
 
 std::optional<proxmox::Task> Survey::ask_alone(proxmox::Client& client, const proxmox::Upid& upid) {

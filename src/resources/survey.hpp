@@ -37,6 +37,9 @@ class Survey {
  public:
   explicit Survey(const Clock& clock) : clock_(clock), since_(clock.now()) {}
 
+  /// When this run began.
+  Instant begun() const { return since_; }
+
   /// Who was met in the nodes' subnet.
   Search search;
 
@@ -75,6 +78,10 @@ class Survey {
   /// A create of this id came to nothing: it may have left something.
   void suspect(proxmox::Vmid vmid);
   bool suspects(proxmox::Vmid vmid);
+
+  /// A destroy of it met a lock: who holds it must be looked into.
+  void contend(proxmox::Vmid vmid);
+  bool contended(proxmox::Vmid vmid);
 
   // ---- storages
 
@@ -125,6 +132,10 @@ class Survey {
   Duration waiting_since(const std::string& name);
   void wait_anew(const std::string& name);
 
+  /// The next asking by this name has the lanes for another door: said once, and true once.
+  void next_with_lanes(const std::string& name);
+  bool has_lanes(const std::string& name);
+
  private:
   struct TaskList {
     std::map<std::string, proxmox::Task> tasks;  // by UPID
@@ -142,7 +153,7 @@ class Survey {
   std::optional<std::map<proxmox::Vmid, proxmox::VmRow>> rows_;
   std::map<proxmox::Vmid, std::pair<std::string, Tick>> noted_;  // power, by our own acts
   std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
-  std::set<proxmox::Vmid> suspects_, makes_;
+  std::set<proxmox::Vmid> suspects_, makes_, contended_;
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
   std::map<std::string, TaskList> tasks_;                        // by host
@@ -151,6 +162,7 @@ class Survey {
   bool far_away_ = false;
   std::map<std::string, Tick> waits_;
   std::map<std::string, std::string> doors_;
+  std::set<std::string> with_lanes_;
   std::set<proxmox::Vmid> marked_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };

@@ -1,10 +1,15 @@
 #include "talos/config_effects.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
+#include "talos/config_render.hpp"
+#include "text/json.hpp"
 #include "text/yaml.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <set>
+#include <utility>
 
 namespace rocca::talos {
 
@@ -87,23 +92,43 @@ ConfigEffect registry_effect(const Value* before, const Value* after) {
   return credentials(before) == credentials(after) ? ConfigEffect::Live : ConfigEffect::Reboot;
 }
 
+/// A section that differs, and what stands in it.
+struct Difference {
+  std::string path;
+  ConfigEffect effect;
+  const Value* before;
+  const Value* after;
+};
+
+std::vector<std::string> keys_of(const Value* before, const Value* after) {
+  std::vector<std::string> keys;
+  for (const Value* value : {before, after}) {
+    if (value == nullptr || !value->is_map()) continue;
+    for (const text::Entry& entry : value->entries())
+      if (std::find(keys.begin(), keys.end(), entry.key) == keys.end()) keys.push_back(entry.key);
+  }
+  return keys;
+}
+
+const Value* child(const Value* value, const std::string& key) {
+  return value == nullptr || !value->is_map() ? nullptr : value->find(key);
+}
+
 void compare(const Value* before, const Value* after, const std::string& path,
-             std::vector<ConfigChange>& out) {
+             std::vector<Difference>& out) {
   const Value nothing = Value::map();
   const Value& old_value = before != nullptr ? *before : nothing;
   const Value& new_value = after != nullptr ? *after : nothing;
   if (old_value == new_value) return;
   if (!is_split(path)) {
-    out.push_back({path, path == "machine.registries.config" ? registry_effect(before, after)
-                                                             : effect_at(path)});
+    out.push_back(
+        {path,
+         path == "machine.registries.config" ? registry_effect(before, after) : effect_at(path),
+         before, after});
     return;
   }
-  std::vector<std::string> keys;
-  for (const Value* value : {&old_value, &new_value})
-    for (const text::Entry& entry : value->entries())
-      if (std::find(keys.begin(), keys.end(), entry.key) == keys.end()) keys.push_back(entry.key);
-  for (const std::string& key : keys)
-    compare(old_value.find(key), new_value.find(key), path.empty() ? key : path + "." + key, out);
+  for (const std::string& key : keys_of(before, after))
+    compare(child(before, key), child(after, key), path.empty() ? key : path + "." + key, out);
 }
 
 const ConfigDocument* find(const std::vector<ConfigDocument>& config, const std::string& id) {
@@ -115,6 +140,113 @@ const ConfigDocument* find(const std::vector<ConfigDocument>& config, const std:
 ConfigEffect document_effect(const ConfigDocument& document) {
   return document.kind() == "ExtensionServiceConfig" ? ConfigEffect::Service : ConfigEffect::Live;
 }
+
+std::vector<Difference> differences(const std::vector<ConfigDocument>& before,
+                                    const std::vector<ConfigDocument>& after) {
+  std::vector<Difference> out;
+  for (const std::vector<ConfigDocument>* side : {&before, &after}) {
+    for (const ConfigDocument& document : *side) {
+      const ConfigDocument* old_one = find(before, document.id());
+      const ConfigDocument* new_one = find(after, document.id());
+      if (side == &after && old_one != nullptr) continue;  // seen from the other side
+      const Value* old_value = old_one != nullptr ? &old_one->value : nullptr;
+      const Value* new_value = new_one != nullptr ? &new_one->value : nullptr;
+      if (document.type == nullptr) {
+        compare(old_value, new_value, "", out);
+      } else if (old_value == nullptr || new_value == nullptr || !(*old_value == *new_value)) {
+        out.push_back({document.id(), document_effect(document), old_value, new_value});
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<ConfigDocument> read(std::string_view text, const char* name, unsigned minor) {
+  ConfigProblems problems;
+  auto documents = decode_config(text::parse_yaml_stream(text, name), minor, problems);
+  if (!problems.empty()) throw Error(Fault::Usage, to_string(problems.front(), name));
+  return documents;
+}
+
+// ---- for people
+
+constexpr std::size_t longest = 60;
+
+std::string cut(const std::string& line) {
+  if (line.size() <= longest) return line;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0u) == 0x80u) --end;
+  return line.substr(0, end) + "…";
+}
+
+std::string plain(const Value* value) {
+  if (value == nullptr) return "";
+  return value->is_scalar() && !value->is_null() ? value->text() : text::emit_json(*value);
+}
+
+/// Of two texts that may be long what tells them apart.
+std::pair<std::string, std::string> told_apart(const std::string& before,
+                                               const std::string& after) {
+  const std::vector<std::string> a = split(before, '\n');
+  const std::vector<std::string> b = split(after, '\n');
+  if (a.size() == 1 && b.size() == 1) {
+    std::string first = cut(before);
+    std::string second = cut(after);
+    if (first == second) second += " (another from there on)";
+    return {std::move(first), std::move(second)};
+  }
+  std::size_t line = 0;
+  while (line < a.size() && line < b.size() && a[line] == b[line]) ++line;
+  const auto shown = [&](const std::string& whole, const std::vector<std::string>& lines) {
+    if (whole.empty()) return std::string();
+    const std::string words = line < lines.size() ? std::string(trim(lines[line])) : "(its end)";
+    return lines.size() == 1 ? cut(whole) : fmt::format("line {}: {}", line + 1, cut(words));
+  };
+  std::string first = shown(before, a);
+  std::string second = shown(after, b);
+  if (first == second) second += " (another)";  // in its blanks, or behind the cut
+  return {std::move(first), std::move(second)};
+}
+
+/// Walks what is there and what may be shown of it side by side.
+class Shower {
+ public:
+  Shower(ConfigEffect effect, std::vector<ShownChange>& out) : effect_(effect), out_(out) {}
+
+  struct Side {
+    const Value* value;
+    const Value* masked;
+    Side at(const std::string& key) const { return {child(value, key), child(masked, key)}; }
+    Side at(std::size_t index) const {
+      return {&value->items()[index], masked->is_list() ? &masked->items()[index] : masked};
+    }
+    bool is_list() const { return value != nullptr && value->is_list(); }
+    bool is_tree() const { return value == nullptr || value->is_map(); }
+  };
+
+  void show(const Side& before, const Side& after, const std::string& path, char joint) {
+    if (before.value == nullptr && after.value == nullptr) return;
+    if (before.value != nullptr && after.value != nullptr && *before.value == *after.value) return;
+    if (before.is_tree() && after.is_tree()) {
+      for (const std::string& key : keys_of(before.value, after.value))
+        show(before.at(key), after.at(key), path + joint + key, '.');
+      return;
+    }
+    if (before.is_list() && after.is_list() &&
+        before.value->items().size() == after.value->items().size()) {
+      for (std::size_t i = 0; i < after.value->items().size(); ++i)
+        show(before.at(i), after.at(i), fmt::format("{}[{}]", path, i), '.');
+      return;
+    }
+    auto [first, second] = told_apart(plain(before.masked), plain(after.masked));
+    if (first == "***" && plain(after.masked) == "***") second = "*** (another)";
+    out_.push_back({path, std::move(first), std::move(second), effect_});
+  }
+
+ private:
+  ConfigEffect effect_;
+  std::vector<ShownChange>& out_;
+};
 
 }  // namespace
 
@@ -135,19 +267,7 @@ const char* to_string(ConfigEffect effect) noexcept {
 std::vector<ConfigChange> config_changes(const std::vector<ConfigDocument>& before,
                                          const std::vector<ConfigDocument>& after) {
   std::vector<ConfigChange> out;
-  for (const std::vector<ConfigDocument>* side : {&before, &after}) {
-    for (const ConfigDocument& document : *side) {
-      const ConfigDocument* old_one = find(before, document.id());
-      const ConfigDocument* new_one = find(after, document.id());
-      if (side == &after && old_one != nullptr) continue;  // seen from the other side
-      if (document.type == nullptr) {
-        compare(old_one != nullptr ? &old_one->value : nullptr,
-                new_one != nullptr ? &new_one->value : nullptr, "", out);
-      } else if (old_one == nullptr || new_one == nullptr || !(old_one->value == new_one->value)) {
-        out.push_back({document.id(), document_effect(document)});
-      }
-    }
-  }
+  for (const Difference& each : differences(before, after)) out.push_back({each.path, each.effect});
   return out;
 }
 
@@ -160,13 +280,33 @@ ConfigEffect effect_of(const std::vector<ConfigChange>& changes) {
 std::vector<ConfigChange> effects_of_change(std::string_view before, std::string_view after,
                                             unsigned minor) {
   if (before == after) return {};  // mostly it is so, and reading both takes milliseconds
-  const auto read = [&](std::string_view text, const char* name) {
-    ConfigProblems problems;
-    auto documents = decode_config(text::parse_yaml_stream(text, name), minor, problems);
-    if (!problems.empty()) throw Error(Fault::Usage, to_string(problems.front(), name));
-    return documents;
-  };
-  return config_changes(read(before, "old configuration"), read(after, "new configuration"));
+  return config_changes(read(before, "old configuration", minor),
+                        read(after, "new configuration", minor));
+}
+
+std::vector<ShownChange> shown_changes(std::string_view before, std::string_view after,
+                                       unsigned minor, const std::vector<Secret>& hidden) {
+  if (before == after) return {};
+  const auto old_config = read(before, "old configuration", minor);
+  const auto new_config = read(after, "new configuration", minor);
+  std::vector<ShownChange> out;
+  for (const Difference& each : differences(old_config, new_config)) {
+    const std::string key = each.path.substr(each.path.find_last_of("./") + 1);
+    const auto mask = [&](const Value* value) {
+      return value == nullptr ? Value::map() : mask_value(*value, key, hidden);
+    };
+    const Value old_masked = mask(each.before);
+    const Value new_masked = mask(each.after);
+    const std::size_t shown = out.size();
+    Shower{each.effect, out}.show({each.before, each.before != nullptr ? &old_masked : nullptr},
+                                  {each.after, each.after != nullptr ? &new_masked : nullptr},
+                                  each.path, each.path.find('/') != std::string::npos ? '/' : '.');
+    // Something that is empty has come or gone.
+    if (out.size() == shown)
+      out.push_back({each.path, plain(each.before != nullptr ? &old_masked : nullptr),
+                     plain(each.after != nullptr ? &new_masked : nullptr), each.effect});
+  }
+  return out;
 }
 
 }  // namespace rocca::talos

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/secret.hpp"
 #include "talos/config_codec.hpp"
 
 #include <cstdint>
@@ -36,5 +37,20 @@ ConfigEffect effect_of(const std::vector<ConfigChange>& changes);
 /// The same for two texts. Throws Error(Usage) for one that this Talos would not read.
 std::vector<ConfigChange> effects_of_change(std::string_view before, std::string_view after,
                                             unsigned minor);
+
+/// One value that differs, as people may see it: a secret is `***`, a long text is cut to where it
+/// differs. Before and after are never the same words.
+struct ShownChange {
+  std::string path;    // "machine.sysctls.vm.nr_hugepages", "v1alpha1/LinkConfig/eth0/mtu"
+  std::string before;  // empty: not there
+  std::string after;
+  ConfigEffect effect = ConfigEffect::Live;  // of the section it stands in
+
+  friend bool operator==(const ShownChange&, const ShownChange&) = default;
+};
+/// The same differences as `effects_of_change`, down to their values. `hidden`: secrets wherever
+/// they stand.
+std::vector<ShownChange> shown_changes(std::string_view before, std::string_view after,
+                                       unsigned minor, const std::vector<Secret>& hidden);
 
 }  // namespace rocca::talos

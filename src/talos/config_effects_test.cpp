@@ -89,6 +89,66 @@ INSTANTIATE_TEST_SUITE_P(
             "v1alpha1/ExtensionServiceConfig/t", ConfigEffect::Service}),
     [](const auto& row) { return row.param.name; });
 
+/// The base with one piece changed, as people see it.
+std::vector<ShownChange> shown(const std::string& from, const std::string& to,
+                               const std::vector<Secret>& hidden = {}) {
+  std::string changed = base;
+  changed.replace(changed.find(from), from.size(), to);
+  return shown_changes(base, changed, 13, hidden);
+}
+
+TEST(Shown, AreTheValuesThatDiffer) {
+  EXPECT_THAT(
+      shown("a:1\" }", "a:2\", extraArgs: { v: \"4\" } }"),
+      ElementsAre(ShownChange{"machine.kubelet.image", "a:1", "a:2", ConfigEffect::Service},
+                  ShownChange{"machine.kubelet.extraArgs.v", "", "4", ConfigEffect::Service}));
+  EXPECT_THAT(
+      shown("type: worker", "type: controlplane"),
+      ElementsAre(ShownChange{"machine.type", "worker", "controlplane", ConfigEffect::Reboot}));
+  EXPECT_THAT(
+      shown("install: {", "certSANs: [a, b]\n  install: {"),
+      ElementsAre(ShownChange{"machine.certSANs", "", "[\"a\",\"b\"]", ConfigEffect::Live}));
+  EXPECT_THAT(shown("version: v1alpha1",
+                    "apiVersion: v1alpha1\nkind: LinkConfig\nname: eth0\nmtu: 9000\n---\nversion: "
+                    "v1alpha1"),
+              testing::Contains(
+                  ShownChange{"v1alpha1/LinkConfig/eth0/mtu", "", "9000", ConfigEffect::Live}));
+  EXPECT_THAT(shown("a:1", "a:1"), IsEmpty());
+}
+
+TEST(Shown, NeverASecret) {
+  EXPECT_THAT(
+      shown("token: hidden", "token: other"),
+      ElementsAre(ShownChange{"machine.token", "***", "*** (another)", ConfigEffect::Reboot}));
+  EXPECT_THAT(shown("username: u", "username: u, password: swordfish"),
+              ElementsAre(ShownChange{"machine.registries.config.r.auth.password", "", "***",
+                                      ConfigEffect::Reboot}));
+  // One that a patch brought in, wherever it stands.
+  const auto changes = shown("disk: /dev/sda", "disk: swordfish", {Secret{"swordfish"}});
+  EXPECT_THAT(changes, ElementsAre(ShownChange{"machine.install.disk", "/dev/sda", "***",
+                                               ConfigEffect::Live}));
+}
+
+TEST(Shown, AreShortAndTellApart) {
+  const std::string longer(200, 'x');
+  const auto cut = shown("i:1", longer + "1");
+  ASSERT_EQ(cut.size(), 1u);
+  EXPECT_LT(cut[0].after.size(), 80u);
+  const std::string text =
+      "cluster:\n  inlineManifests: [ { name: m, contents: \"a: 1\\nb: 2\\nc: 3\" } ]\n";
+  std::string other = text;
+  other.replace(other.find("b: 2"), 4, "b: 5");
+  EXPECT_THAT(shown_changes(text, other, 13, {}),
+              ElementsAre(ShownChange{"cluster.inlineManifests[0].contents", "line 2: b: 2",
+                                      "line 2: b: 5", ConfigEffect::Live}));
+  std::string first = base, second = base;
+  first.replace(first.find("i:1"), 3, longer + "1");
+  second.replace(second.find("i:1"), 3, longer + "2");
+  const auto alike = shown_changes(first, second, 13, {});
+  ASSERT_EQ(alike.size(), 1u);
+  EXPECT_NE(alike[0].before, alike[0].after);
+}
+
 TEST(Effects, AreNoneForTheSameMeaning) {
   std::string same = base;
   same.replace(same.find("token: hidden"), 13, "token: \"hidden\"  # quoted");

@@ -517,6 +517,10 @@ std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const Co
                  Fault::Usage);
 }
 
+Value mask_value(const Value& value, std::string_view key, const std::vector<Secret>& hidden) {
+  return masked(value, key, hidden);
+}
+
 std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor,
                         const std::vector<Secret>& hidden) {
   std::vector<Value> values;

@@ -111,6 +111,10 @@ Secret render_text(const ConfigInput& input);
 std::vector<ConfigDocument> patched(std::vector<ConfigDocument> config, const ConfigPatch& patch,
                                     unsigned minor);
 
+/// A value of a configuration, the same way; `key`: what it stands under.
+text::Value mask_value(const text::Value& value, std::string_view key,
+                       const std::vector<Secret>& hidden);
+
 /// A configuration with `***` in place of everything that is or may be a secret, and of the texts
 /// in `hidden`.
 std::string mask_config(const std::vector<ConfigDocument>& config, unsigned minor,

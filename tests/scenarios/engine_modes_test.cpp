@@ -96,6 +96,15 @@ TEST(EngineModes, DhcpFindsItsNodesByTheirGuestAgents) {
   converges(rig, 2);
 }
 
+TEST(EngineModes, ManyNodesThatAgentsTellOfAskTheirHostForThreeThingsAtATime) {
+  ClusterRig rig;
+  std::string nodes = "  nodes:\n    cp-1: { role: controlplane }\n";
+  for (int i = 1; i <= 7; ++i) nodes += fmt::format("    w-{}: {{ role: worker }}\n", i);
+  rig.write_spec(spec_with("", "{ addressing: dhcp }", nodes));
+  converges(rig, 8);
+  EXPECT_LE(rig.wire.peak_in_flight("pve/pve1"), 3u);
+}
+
 TEST(EngineModes, AChangedLeaseIsFollowed) {
   ClusterRig rig;
   rig.write_spec(

@@ -30,6 +30,7 @@ TEST_P(EngineUp, RaisesThreeControlPlanesAndTwoWorkers) {
   rig.write_spec(static_spec(three_and_two));
   const engine::Report report = rig.up();
   ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_LE(rig.wire.peak_in_flight("pve/pve1"), 3u) << "its API has three workers";
   EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
   std::size_t members = 0;
   for (const lab::Truth& truth : rig.home.estate.truths()) {
@@ -63,6 +64,10 @@ TEST_P(EngineUp, GoesFromOneControlPlaneToThree) {
   rig.write_spec(static_spec(pools(3, 1)));
   const engine::Report report = rig.up();
   EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(report.changed(),
+              UnorderedElementsAre("vm/cp-2", "machine/cp-2", "member/cp-2", "vm/cp-3",
+                                   "machine/cp-3", "member/cp-3", "access/blue"))
+      << "cp-1 and worker-1 are not touched";
   EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
   std::size_t members = 0;
   for (const lab::Truth& truth : rig.home.estate.truths()) members += truth.etcd_member;
@@ -134,7 +139,23 @@ TEST_P(EngineUp, ChangesACoreCountByAPowerCycleOneAtATime) {
   EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("--allow power-cycle"));
   resources::RunOptions options;
   options.policy.allowed.insert(engine::Effect::PowerCycle);
+  // Whenever one goes off, etcd runs on the two others; and each does once.
+  std::vector<unsigned> went_off;
+  const auto on_power = rig.home.dc.on_power;
+  rig.home.dc.on_power = [&](lab::pve::Vm& vm, bool running) {
+    if (!running) {
+      went_off.push_back(vm.id);
+      for (const unsigned other : {100u, 101u, 102u}) {
+        if (other == vm.id) continue;
+        EXPECT_EQ(rig.home.dc.vms.at(other).power, lab::pve::Vm::Power::Running) << other;
+        EXPECT_TRUE(rig.home.estate.truth(other).etcd_runs) << other;
+      }
+    }
+    on_power(vm, running);
+  };
   const engine::Report report = rig.up(options);
+  rig.home.dc.on_power = on_power;
+  EXPECT_THAT(went_off, UnorderedElementsAre(100u, 101u, 102u));
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
   std::size_t members = 0;

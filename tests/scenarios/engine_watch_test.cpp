@@ -10,6 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
 using testing::Field;
 using testing::HasSubstr;
@@ -185,11 +186,74 @@ TEST(EngineConfig, ALiveChangeRestartsNothing) {
   const engine::Plan plan = rig.plan();
   ASSERT_THAT(plan.steps, SizeIs(2));
   EXPECT_EQ(plan.effect, engine::Effect::Live);
+  EXPECT_THAT(differences(plan),
+              Each(HasSubstr("[machine.sysctls.vm.max_map_count: '' -> '262144']")));
   const engine::Report report = rig.up();
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(report.changed(), ElementsAre("machine/cp-1", "machine/worker-1"));
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
   EXPECT_THAT(rig.home.estate.truth(100).config, HasSubstr("vm.max_map_count"));
+}
+
+/// Somebody with our certificate changes the configuration of cp-1 past us.
+void apply_by_hand(ClusterRig& rig, const std::string& from, const std::string& to) {
+  const resources::Cluster cluster = rig.cluster();
+  talos::Client node{
+      rig.wire, talos::Access::secure("10.0.1.11", cluster.authority, cluster.identity), {}};
+  const std::string config{node.find_config()->reveal()};
+  ASSERT_THAT(config, HasSubstr(from));
+  node.apply(Secret{replace_all(config, from, to)}, {talos::ApplyMode::NoReboot, false, 1min, {}});
+  rig.home.world.run_for(10s);
+}
+
+std::string sysctl_spec(const std::string& value, const std::string& more = "") {
+  return replace_all(
+      static_spec(pools(1, 0)), "extensions: [qemu-guest-agent] }",
+      fmt::format("extensions: [qemu-guest-agent], sysctls: {{ vm.nr_hugepages: \"{}\" }}{} }}",
+                  value, more));
+}
+
+TEST(EngineConfig, PlanAndDriftShowWhatAValueWasAndWillBe) {
+  ClusterRig rig;
+  rig.write_spec(sysctl_spec("0"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(sysctl_spec("1024"));
+  EXPECT_THAT(differences(rig.plan()),
+              ElementsAre(HasSubstr("[machine.sysctls.vm.nr_hugepages: '0' -> '1024']")));
+  // Somebody applies another one by hand: drift says what it is, and what it should be.
+  rig.write_spec(sysctl_spec("0"));
+  apply_by_hand(rig, "vm.nr_hugepages: \"0\"", "vm.nr_hugepages: \"512\"");
+  std::vector<std::string> found;
+  for (const resources::Drift& drift : rig.run()->drift())
+    found.push_back(
+        fmt::format("{} {}: {} -> {}", drift.address, drift.field, drift.found, drift.declared));
+  EXPECT_THAT(found, ElementsAre("machine/cp-1 machine.sysctls.vm.nr_hugepages: 512 -> 0"));
+}
+
+TEST(EngineConfig, AChangedSecretShowsAsChangedAndNotWhatItIs) {
+  ClusterRig rig;
+  const auto with = [](const char* secret) {
+    return sysctl_spec("0", fmt::format(", patches: {{ all: [ {{ machine: {{ env: {{ MY_TOKEN: "
+                                        "{} }} }} }} ] }}",
+                                        secret));
+  };
+  rig.write_spec(with("first-canary"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(with("second-canary"));
+  const auto lines = differences(rig.plan());
+  EXPECT_THAT(lines, ElementsAre(HasSubstr("[machine.env.MY_TOKEN: '***' -> '*** (another")));
+  EXPECT_THAT(lines, Each(Not(HasSubstr("canary"))));
+}
+
+TEST(EngineConfig, APlanIsStaleWhenAValueThatDiffersChangesAgain) {
+  ClusterRig rig;
+  rig.write_spec(sysctl_spec("0"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(sysctl_spec("1024"));
+  const std::string shown = rig.plan().bound_to;
+  EXPECT_EQ(rig.plan().bound_to, shown);
+  apply_by_hand(rig, "vm.nr_hugepages: \"0\"", "vm.nr_hugepages: \"512\"");
+  EXPECT_NE(rig.plan().bound_to, shown);
 }
 
 TEST(EngineConfig, ARebootOfControlPlanesIsOneAtATime) {
