@@ -401,11 +401,11 @@ class VmKind final : public Thing {
     const bool known = upid.type == "qmstart" || (upid.type == "resize" && task->ok());
     if (!known) world.survey.forget(wish_.create.vmid);
     if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
-        upid.type == "qmreboot") {
+        upid.type == "qmreboot" || holds_lock(upid.type)) {
       const Progress progress = probe_removal(world, receipt, "taking down " + address());
       if (upid.type == "qmdestroy")
         world.survey.refresh(world.proxmox());
-      else if (task->ok() && upid.type != "qmreboot")
+      else if (task->ok() && (upid.type == "qmshutdown" || upid.type == "qmstop"))
         note(world, upid.node, "stopped");
       return progress;
     }
@@ -425,9 +425,26 @@ class VmKind final : public Thing {
       // A clone takes its id only once it runs: one of a run that was killed was faster.
       if (upid.type == "qmclone" && world.survey.find(world.proxmox(), wish_.create.vmid))
         return Ready{};
+      if (failure->reason == proxmox::Reason::NoSpace) throw_no_space(world, upid, *failure);
       throw failure->error(doing(upid.type));
     }
     return Ready{};
+  }
+
+  /// Proxmox says that it is full, rarely where, and never how much is missing.
+  [[noreturn]] void throw_no_space(World& world, const proxmox::Upid& upid,
+                                   const proxmox::Failure& failure) const {
+    std::map<std::string, Bytes> needs;
+    for (const DiskWish& disk : wish_.disks) needs[disk.storage] = needs[disk.storage] + disk.size;
+    std::vector<std::string> there;
+    for (const proxmox::StorageInfo& storage : world.proxmox().storages(upid.node))
+      if (const auto need = needs.find(storage.name); need != needs.end())
+        there.push_back(fmt::format("{} on {} has {} free of {}, and the disks of {} there are {}",
+                                    storage.name, upid.node, to_string(storage.available),
+                                    to_string(storage.total), wish_.node, to_string(need->second)));
+    const Error error = failure.error(doing(upid.type));
+    throw Error(error.fault(), fmt::format("{} ({})", error.message(), join(there, "; ")))
+        .hint(error.hint());
   }
 
   /// A volume of this id is there already, and no VM: whose it is, is looked into once.

@@ -36,6 +36,9 @@ TEST(EngineFaults, AFullStorageStopsVmsAndTheRerunGoesOn) {
   arm(rig, "- at: 7s\n  fill: local-lvm\n");
   const engine::Report report = rig.up();
   EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("local-lvm on pve1 has 0"), HasSubstr("free of"),
+                                      HasSubstr("and the disks of"), HasSubstr("20GiB"),
+                                      HasSubstr("hint: free space on that storage")));
   arm(rig, "- at: 0s\n  free: local-lvm\n");
   rig.home.world.run_for(1min);
   converges(rig, 5);
@@ -51,6 +54,72 @@ TEST(EngineFaults, NineBytesAreNoImage) {
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
   rig.home.factory.truncate = false;
   converges(rig, 1);
+}
+
+/// Of the image that the plan is about: as it is called on the storage.
+std::string image_of(ClusterRig& rig) {
+  for (const engine::Planned& step : rig.plan().steps)
+    if (step.address.starts_with("image/")) return step.address.substr(step.address.rfind('/') + 1);
+  return "";
+}
+
+// Proxmox looks into what is to be imported, but takes any file for an ISO.
+TEST(EngineFaults, NineBytesThatProxmoxTookAreTakenAwayAgain) {
+  ClusterRig rig;
+  rig.write_spec(
+      replace_all(static_spec(pools(1, 0)), "[qemu-guest-agent]", "[qemu-guest-agent], boot: iso"));
+  const std::string file = image_of(rig);
+  rig.home.factory.truncate = true;
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("has 9 bytes: that is no image of Talos"),
+                                      HasSubstr("A proxy or a portal may answer")));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  rig.home.world.run_for(30s);
+  EXPECT_FALSE(rig.home.dc.storages.at("local").on("pve1").contains("iso/" + file));
+  rig.home.factory.truncate = false;
+  converges(rig, 1);
+}
+
+TEST(EngineFaults, ADownloadThatIsNotOfThePinnedSizeIsTakenAwayAgain) {
+  ClusterRig rig;
+  rig.write_spec(
+      replace_all(static_spec(pools(1, 0)), "[qemu-guest-agent]", "[qemu-guest-agent], boot: iso"));
+  const std::string file = image_of(rig);
+  ASSERT_TRUE(rig.up().ok());
+  const auto size = spec::find_lock(rig.files, "/clusters/blue")->images.at(file).size;
+  ASSERT_TRUE(size);
+  resources::RunOptions purge;
+  purge.purge_images = true;
+  ASSERT_TRUE(rig.down(purge).ok());
+  // The factory offers us what is pinned, and the host gets something else.
+  const auto run = rig.run();
+  const engine::Report report = run->up([&](const engine::Event& event) {
+    if (event.kind == engine::Event::Kind::Acted && event.address.starts_with("image/"))
+      rig.home.factory.truncate = true;
+  });
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), HasSubstr(fmt::format("has 9 bytes, and the image has {}", *size)));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  rig.home.world.run_for(30s);
+  EXPECT_FALSE(rig.home.dc.storages.at("local").on("pve1").contains("iso/" + file));
+}
+
+TEST(EngineFaults, AFactoryThatOffersAnotherSizeThanThePinnedOneIsNotAskedForIt) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  const std::string file = image_of(rig);
+  spec::Lock lock = spec::find_lock(rig.files, "/clusters/blue").value_or(spec::Lock{});
+  lock.cluster = "blue";
+  lock.images[file].size = 4097;
+  spec::write_lock(rig.files, "/clusters/blue", lock);
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("the Image Factory offers 4096 bytes for " + file),
+                                      HasSubstr("and 4097 are pinned"),
+                                      HasSubstr("Remove the entry from rocca.lock")));
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  EXPECT_FALSE(rig.home.dc.storages.at("local").on("pve1").contains("import/" + file));
 }
 
 TEST(EngineFaults, NineBytesThatAreThereAlreadyAreRefused) {
@@ -144,11 +213,44 @@ TEST(EngineDown, EndsOnDeadHalfMadeAndGoneVms) {
   rig.home.world.run_for(20s);
   client.start_destroy("pve1", 101, true);
   rig.home.world.run_for(20s);
+  rig.home.dc.vms.at(102).power = lab::pve::Vm::Power::Paused;
+  const auto guest_of = rig.home.dc.guest_of;
+  rig.home.dc.guest_of = [&](const lab::pve::Vm& vm) {
+    if (vm.id != 103) return guest_of(vm);
+    lab::pve::Guest deaf;
+    deaf.acpi = false;
+    return std::optional{deaf};
+  };
   const engine::Report report = rig.down();
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
   // And once more, on nothing.
   EXPECT_TRUE(rig.down().ok());
+}
+
+TEST(EngineDown, LooksOnceMoreAndNamesWhatStillCarriesOurMark) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  const lab::pve::Vm saved = rig.home.dc.vms.at(101);
+  const auto run = rig.run();
+  const engine::Report report = run->down([&](const engine::Event& event) {
+    // Worker-1 is gone; somebody restores it from a backup, at another id and without our tags.
+    if (event.kind != engine::Event::Kind::Settled || event.address != "vm/worker-1") return;
+    lab::pve::Vm& restored = rig.home.dc.vms[555] = saved;
+    restored.id = 555;
+    restored.config["name"] = "restored";
+    restored.config.erase("tags");
+    restored.power = lab::pve::Vm::Power::Stopped;
+  });
+  EXPECT_FALSE(report.ok()) << "a VM of ours is there";
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("VM 555 'restored' on pve1 still carries our mark"),
+                                      HasSubstr("run `rocca down` again")));
+  EXPECT_TRUE(rig.home.dc.vms.contains(555));
+  EXPECT_TRUE(rig.store->load()) << "what is not over is not forgotten";
+  const engine::Report again = rig.down();
+  EXPECT_TRUE(again.ok()) << problems(again);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
 }
 
 TEST(EngineDown, NeedsNoNode) {
