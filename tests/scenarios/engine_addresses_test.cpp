@@ -120,6 +120,18 @@ TEST(Addresses, AllControlPlanesWithNewLeasesLoseQuorumAndNothingElse) {
   for (const resources::NodeStatus& node : rig.run()->status().nodes)
     EXPECT_EQ(node.address,
               places(rig).at(100 + (node.name == "w-1" ? 3u : unsigned(node.name.back() - '1'))));
+  const std::string endpoint = places(rig).at(100);
+  for (const lab::Truth& truth : rig.home.estate.truths()) {
+    SCOPED_TRACE(truth.hostname);
+    EXPECT_THAT(truth.config, HasSubstr(fmt::format("endpoint: https://{}:6443", endpoint)));
+    const auto config = text::parse_yaml_stream(truth.config, "config").front();
+    const text::Value* names = config.find({"cluster", "apiServer", "certSANs"});
+    if (truth.vmid == 103) continue;  // a worker has no API
+    ASSERT_NE(names, nullptr);
+    std::vector<std::string> all;
+    for (const text::Value& name : names->items()) all.push_back(name.text());
+    EXPECT_THAT(all, Contains(endpoint)) << "its certificates are good for the endpoint";
+  }
 }
 
 const char* const searched = "{ addressing: dhcp, subnet: 10.0.200.0/23 }";

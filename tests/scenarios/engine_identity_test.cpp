@@ -120,6 +120,8 @@ TEST(Identity, AVmThatMovedIsFollowedAndNoDrift) {
   const std::string before = rig.home.dc.vms.at(101).node;
   rig.home.dc.vms.at(101).node = before == "pve1" ? "pve2" : "pve1";  // as HA does
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  for (const resources::Drift& drift : rig.run()->drift())
+    ADD_FAILURE() << drift.address << " " << drift.field;
   const engine::Report down = rig.down();
   EXPECT_TRUE(down.ok()) << problems(down);
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());

@@ -142,5 +142,17 @@ TEST(EngineKill, DownConvergesWhereverItIsKilled) {
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
 }
 
+TEST(EngineKill, DownConvergesWhicheverAnswerIsLost) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(three_and_two));
+  must(rig.up());
+  KillSweep::Options options = killed(5, [&] { must(rig.down()); });
+  options.mode = KillSweep::Mode::LoseAnswer;
+  const auto result = sweep(rig, std::move(options));
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_GT(result.edges, 200u);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
