@@ -32,10 +32,13 @@ void add_kubernetes_things(const Cluster& cluster, const OutsidePtr& outside,
 
 void add_withdrawals(const OutsidePtr& outside, const state::State& prior,
                      engine::Desired& desired) {
-  for (const auto& [address, item] : prior.items)
-    if (engine::kind_of(address) == "publish")
-      if (Made made = leftover_publication(outside, {address, {}, item.facts}))
-        desired.leftover[address] = std::move(made);
+  for (const auto& [address, item] : prior.items) {
+    if (engine::kind_of(address) != "publish") continue;
+    Leftover leftover{address, {}, item.facts};
+    leftover.facts["whole cluster"] = "yes";
+    if (Made made = leftover_publication(outside, leftover))
+      desired.leftover[address] = std::move(made);
+  }
 }
 
 }  // namespace rocca::resources

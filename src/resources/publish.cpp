@@ -3,6 +3,7 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/units.hpp"
 #include "infisical/client.hpp"
 #include "kube/client.hpp"
 #include "kube/object.hpp"
@@ -23,6 +24,15 @@ using text::Value;
 constexpr const char* kubeconfig = "kubeconfig";
 constexpr const char* talosconfig = "talosconfig";
 using Texts = std::map<std::string, Secret>;  // kubeconfig, talosconfig
+
+/// How a file begins that was kept although its cluster is gone. Both are YAML: who uses them does
+/// not mind, who reads them sees it.
+constexpr const char* stale_mark = "# STALE: ";
+constexpr const char* stale_annotation = "rocca.dev/stale";
+
+bool is_stale(const Secret& text) {
+  return text.reveal().starts_with(stale_mark);
+}
 
 /// One place that access files are given to, known by plain facts: what is left over is found and
 /// taken away by them. They hold no secret.
@@ -45,14 +55,15 @@ class Target {
     return found;
   }
 
-  void write(World& world, const Texts& files) const {
+  /// `stale`: when their cluster went; empty: it is there.
+  void write(World& world, const Texts& files, const std::string& stale = "") const {
     if (at("to") == "infisical") {
       std::map<std::string, Secret> values;
       for (const auto& [name, text] : files) values.emplace(at(name.c_str()), text);
       auto client = infisical(world);
       client.write(place(client), values);
     } else if (at("to") == "kubernetes") {
-      write_secret(world, files);
+      write_secret(world, files, stale);
     } else {
       world.files.make_folder(at("folder"), 0700);
       for (const auto& [name, text] : files)
@@ -135,7 +146,7 @@ class Target {
     return found;
   }
 
-  void write_secret(World& world, const Texts& files) const {
+  void write_secret(World& world, const Texts& files, const std::string& stale) const {
     kube::Client client = management(world);
     const std::string space = kube::path_of({"", "v1", "namespaces"}, "", at("namespace"));
     if (!client.find(space)) {
@@ -153,6 +164,8 @@ class Target {
     metadata.set("namespace", Value::string(at("namespace")));
     metadata.set("labels", Value::map())
         .set("rocca.dev/cluster", Value::string(world.cluster.name()));
+    if (!stale.empty())
+      metadata.set("annotations", Value::map()).set(stale_annotation, Value::string(stale));
     Value& data = object.set("data", Value::map());
     for (const auto& [name, text] : files) data.set(name, Value::string(to_base64(text.reveal())));
     // Flux and others read a kubeconfig under this name.
@@ -260,6 +273,54 @@ class LeftoverPublication final : public Thing {
   Target target_;
 };
 
+/// What was published and is to be kept: it says that its cluster is gone.
+class KeptPublication final : public Thing {
+ public:
+  KeptPublication(About about, Target target)
+      : Thing(std::move(about)), target_(std::move(target)) {}
+
+  std::optional<Live> read(World& world) const override {
+    const Texts there = target_.read(world);
+    if (std::all_of(there.begin(), there.end(),
+                    [](const auto& entry) { return is_stale(entry.second); }))
+      return std::nullopt;
+    return Live{target_.at("to"), {{"files", std::to_string(there.size())}}, target_.facts()};
+  }
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return {};
+    Change change;
+    change.action = Action::Destroy;
+    change.effect = Effect::Live;
+    change.reason = "the access files that were published there are kept, and marked as stale";
+    return change;
+  }
+  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
+    return live ? destroy(world, *live) : Receipt{};
+  }
+  Receipt destroy(World& world, const Live&) const override {
+    const std::string when = to_string(std::chrono::floor<std::chrono::seconds>(world.clock.now()));
+    Texts marked;
+    for (const auto& [name, text] : target_.read(world))
+      marked.emplace(
+          name, is_stale(text)
+                    ? text
+                    : Secret{fmt::format("{}cluster {} was razed at {}; nobody answers "
+                                         "here any more\n{}",
+                                         stale_mark, world.cluster.name(), when, text.reveal())});
+    target_.write(world, marked, when);
+    return {"", "mark as stale"};
+  }
+  Progress probe(World&, const Receipt&) const override { return Ready{}; }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  Duration patience(const Change&) const override { return 1min; }
+
+ protected:
+  Fields wishes() const override { return {}; }
+
+ private:
+  Target target_;
+};
+
 /// Host, project, environment and identity: as written here, else as elsewhere in the spec.
 void fill_infisical(const spec::Spec& spec, const spec::PublishInfisical& to, Fields& facts) {
   const spec::InfisicalSource* other = nullptr;
@@ -317,10 +378,13 @@ void make_publications(const Cluster& cluster, const OutsidePtr& outside,
 }
 
 Made leftover_publication(const OutsidePtr& outside, const Leftover& leftover) {
-  if (fact(leftover.facts, "to").empty() || fact(leftover.facts, "on down") == "keep")
-    return nullptr;
-  return std::make_shared<LeftoverPublication>(Thing::About{leftover.address, leftover.needs, ""},
-                                               Target{outside, leftover.facts});
+  if (fact(leftover.facts, "to").empty()) return nullptr;
+  const Thing::About about{leftover.address, leftover.needs, ""};
+  if (fact(leftover.facts, "on down") != "keep")
+    return std::make_shared<LeftoverPublication>(about, Target{outside, leftover.facts});
+  // Of a cluster that goes on, what is kept is as good as before.
+  if (fact(leftover.facts, "whole cluster").empty()) return nullptr;
+  return std::make_shared<KeptPublication>(about, Target{outside, leftover.facts});
 }
 
 }  // namespace rocca::resources

@@ -508,7 +508,7 @@ constexpr Field table[] = {
     {"spec.handover.publish.files.folder", Type::Path, Plain, "", "configs",
      "Folder, relative to the spec.", "", "configs"},
     {"spec.handover.publish.onDown", Type::Enum, Plain, "keep|delete", "delete",
-     "What `down` does with it.", "", "keep"},
+     "What `down` does with it; what is kept is marked as stale.", "", "keep"},
     {"spec.handover.waitFor", Type::Map, List | ChoiceSet, "", "",
      "What must be there before the handover counts as done.", "",
      "[ { endpointSlice: metallb-system/webhook-service } ]"},

@@ -190,22 +190,73 @@ TEST(EngineHandover, ACredentialIsRotatedAndTriedAtOnce) {
   EXPECT_EQ(one.data(one.find("/secrets", "flux-system", "flux-system"), "password"), "token-two");
 }
 
-TEST(EngineHandover, DownWithdrawsWhatWasPublishedAndKeepsWhatIsToBeKept) {
+/// All three places, each with the same word on what becomes of it.
+std::string published_everywhere(const char* on_down) {
+  return fmt::format(R"(    publish:
+      - {{ files: {{ folder: /published }}, onDown: {0} }}
+      - {{ kubernetes: {{ name: blue-access }}, onDown: {0} }}
+      - {{ infisical: {{ host: "https://infisical.home", project: homelab, environment: prod, path: /blue, auth: {{ secret: infisical }} }}, onDown: {0} }}
+)",
+                     on_down);
+}
+
+TEST(EngineHandover, DownWithdrawsWhatWasPublished) {
   HandoverRig one;
-  const std::string publish = R"(    publish:
-      - { files: { folder: /published }, onDown: keep }
-      - { kubernetes: { name: blue-access } }
-      - { infisical: { host: "https://infisical.home", project: homelab, environment: prod, path: /blue, auth: { secret: infisical } }, onDown: delete }
-)";
-  one.write(plain_flux + publish);
+  one.write(published_everywhere("delete"));
   ASSERT_TRUE(one.up().ok());
   ASSERT_NE(one.published("TALOSCONFIG"), nullptr);
+  ASSERT_TRUE(one.management.find("/secrets", "rocca", "blue-access"));
   const engine::Report report = one.down();
   EXPECT_TRUE(report.ok()) << problems(report);
-  EXPECT_TRUE(one.rig.files.status("/published/kubeconfig"));
+  for (const char* name : {"/published/kubeconfig", "/published/talosconfig"})
+    EXPECT_FALSE(one.rig.files.status(name)) << name;
   EXPECT_FALSE(one.management.find("/secrets", "rocca", "blue-access"));
+  EXPECT_EQ(one.published("KUBECONFIG"), nullptr);
   EXPECT_EQ(one.published("TALOSCONFIG"), nullptr);
   EXPECT_THAT(one.rig.home.dc.vms, IsEmpty());
+}
+
+TEST(EngineHandover, DownMarksAsStaleWhatIsToBeKept) {
+  HandoverRig one;
+  one.write(published_everywhere("keep"));
+  ASSERT_TRUE(one.up().ok());
+  const std::string before = one.rig.files.get("/published/kubeconfig");
+  engine::Report report = one.down();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  const auto stale = testing::AllOf(testing::StartsWith("# STALE: cluster blue was razed at 20"),
+                                    HasSubstr("\n" + before));  // all that it said is still there
+  EXPECT_THAT(one.rig.files.get("/published/kubeconfig"), stale);
+  EXPECT_EQ(one.rig.files.status("/published/kubeconfig")->mode & 0777, 0600u);
+  EXPECT_THAT(one.rig.files.get("/published/talosconfig"), testing::StartsWith("# STALE: "));
+  auto secret = one.management.find("/secrets", "rocca", "blue-access");
+  ASSERT_TRUE(secret);
+  EXPECT_THAT(one.data(secret, "kubeconfig"), stale);
+  EXPECT_THAT(one.data(secret, "value"), stale);
+  EXPECT_THAT(text_at(*secret, {"metadata", "annotations", "rocca.dev/stale"}),
+              testing::StartsWith("20"));
+  ASSERT_NE(one.published("KUBECONFIG"), nullptr);
+  EXPECT_THAT(one.published("KUBECONFIG")->value, stale);
+  EXPECT_THAT(one.published("TALOSCONFIG")->value, testing::StartsWith("# STALE: "));
+  // Once is enough.
+  const std::string marked = one.rig.files.get("/published/kubeconfig");
+  const unsigned version = one.published("KUBECONFIG")->version;
+  ASSERT_TRUE(one.down().ok());
+  EXPECT_EQ(one.rig.files.get("/published/kubeconfig"), marked);
+  EXPECT_EQ(one.published("KUBECONFIG")->version, version);
+  // A cluster that comes back is not stale.
+  report = one.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  const std::string now = one.rig.files.get("/clusters/blue/configs/kubeconfig");
+  EXPECT_EQ(one.rig.files.get("/published/kubeconfig"), now);
+  secret = one.management.find("/secrets", "rocca", "blue-access");
+  EXPECT_EQ(one.data(secret, "value"), now);
+  EXPECT_EQ(text_at(*secret, {"metadata", "annotations", "rocca.dev/stale"}), "");
+  EXPECT_EQ(one.published("KUBECONFIG")->value, now);
+  EXPECT_THAT(one.plan(), IsEmpty());
+  // What only leaves the spec is as good as before.
+  one.write(plain_flux);
+  ASSERT_TRUE(one.up().ok());
+  EXPECT_EQ(one.rig.files.get("/published/kubeconfig"), now);
 }
 
 TEST(EngineHandover, TheCredentialItselfMayComeThroughExternalSecrets) {
