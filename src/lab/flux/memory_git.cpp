@@ -56,7 +56,10 @@ GitAnswer MemoryGit::clone(const GitAsk& ask) {
   if (repository.status == 401 ||
       (!repository.username.empty() &&
        (ask.username != repository.username || ask.password != repository.password)))
-    return failed("authentication required: Unauthorized");
+    return failed(ask.url.starts_with("ssh://")
+                      ? "ssh: handshake failed: ssh: unable to authenticate, attempted methods "
+                        "[none publickey], no supported methods remain"
+                      : "authentication required: Unauthorized");
   if (repository.status == 403) return failed("authorization failed: forbidden");
   if (repository.status != 200)
     return failed(

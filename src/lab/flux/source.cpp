@@ -59,7 +59,31 @@ std::optional<std::string> Flux::read_credentials(const Value& source, GitAsk& a
         "option: ";
     if (secret_value(*secret, "identity").empty()) return wrong + "'identity' is required";
     if (secret_value(*secret, "known_hosts").empty()) return wrong + "'known_hosts' is required";
+    // The user is the URL's; the key is what the server knows.
+    const std::size_t at = ask.url.find('@');
+    ask.username = at == std::string::npos ? "git" : ask.url.substr(6, at - 6);
+    ask.password = secret_value(*secret, "identity");
+    return std::nullopt;
   }
+  const bool app = !secret_value(*secret, "githubAppID").empty();
+  if (text_at(source, {"spec", "provider"}) == "github") {
+    for (const char* key : {"githubAppID", "githubAppPrivateKey"})
+      if (secret_value(*secret, key).empty())
+        return fmt::format("failed to configure authentication options: key '{}' not found", key);
+    std::string where = secret_value(*secret, "githubAppInstallationID");
+    if (where.empty()) where = secret_value(*secret, "githubAppInstallationOwner");
+    if (where.empty())
+      return "failed to configure authentication options: app installation owner or ID must be "
+             "provided";
+    // GitHub gives a token for an hour to who signs as this App; here the three are the token.
+    ask.username = "x-access-token";
+    ask.password = fmt::format("{}/{}/{}", secret_value(*secret, "githubAppID"), where,
+                               secret_value(*secret, "githubAppPrivateKey"));
+    return std::nullopt;
+  }
+  if (app)
+    return fmt::format("secretRef '{}/{}' has github app data but provider is not set to github",
+                       space, name);
   ask.username = secret_value(*secret, "username");
   ask.password = secret_value(*secret, "password");
   if (const std::string token = secret_value(*secret, "bearerToken"); !token.empty())
