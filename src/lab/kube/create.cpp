@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "lab/kube/decode.hpp"
 #include "lab/kube/server.hpp"
 
 #include <fmt/format.h>
@@ -44,6 +45,7 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
                     ignored_for(resource, "")});
     }
   }
+  drop_empty_slices(*resource.type, object);
   if (resource.custom() && !write.internal)
     if (const Object crd =
             storage_.find("apiextensions.k8s.io/customresourcedefinitions", {"", resource.crd});

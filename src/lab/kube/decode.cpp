@@ -208,9 +208,6 @@ class Decoder {
         continue;
       }
       Value read_back = read(*field.type, *given, where);
-      // An empty slice does not survive the way through etcd.
-      if (field.always && field.type->form == Form::List && read_back.size() == 0)
-        read_back = Value::null();
       const bool container = field.type->form == Form::Map || field.type->form == Form::List;
       if (!field.always && (!field.pointer || container) && !(field.type->form == Form::Struct) &&
           is_zero(read_back))
@@ -247,6 +244,26 @@ class Decoder {
 };
 
 }  // namespace
+
+void drop_empty_slices(const Type& type, Value& value) {
+  if (value.is_list() && type.form == Form::List) {
+    for (Value& item : value.items()) drop_empty_slices(*type.element, item);
+    return;
+  }
+  if (!value.is_map()) return;
+  for (text::Entry& entry : value.entries()) {
+    if (type.form == Form::Map) {
+      drop_empty_slices(*type.element, entry.value);
+      continue;
+    }
+    const Field* field = type.form == Form::Struct ? type.find(entry.key) : nullptr;
+    if (field == nullptr) continue;
+    if (field->always && entry.value.is_list() && entry.value.size() == 0)
+      entry.value = Value::null();
+    else
+      drop_empty_slices(*field->type, entry.value);
+  }
+}
 
 Value decode(const Type& type, const Value& in, std::vector<std::string>& unknown) {
   return Decoder(type.name, unknown).read(type, in, "");

@@ -95,6 +95,7 @@ Value Server::store_update(const Resource& resource, const ObjectKey& key, const
     track_update(*resource.type, *live, object,
                  {write.manager, resource.api_version(), write.subresource, timestamp(),
                   reset_fields(resource, write.subresource)});
+  drop_empty_slices(*resource.type, object);
   if (!write.internal) {
     call_webhooks(resource, "UPDATE", object, live.get(), write, true);
   }
@@ -151,6 +152,7 @@ Server::Applied Server::apply_object(const Resource& resource, const ObjectKey& 
     Value read;
     try {
       read = decode(*resource.type, object, unknown);
+      drop_empty_slices(*resource.type, read);
     } catch (const BadType& bad) {
       throw plain_error(
           fmt::format("failed to convert new object {} to proper version: unable to convert "
