@@ -27,6 +27,15 @@ Before the first push, change what is marked with `CHANGE`:
 What the cluster's own spec must have for it: `addons.longhorn: true` and the extensions iscsi-tools and
 util-linux-tools. Secrets go in encrypted (SOPS, with `handover.flux.decryption`) or come through External
 Secrets. The repository that holds cluster.yaml is another one, and Flux never sees it.
+
+Every object here is one that Kubernetes, Flux and cert-manager take by their own definitions. What could not be
+checked before you, because its definitions were not at hand, and shows only in a cluster:
+
+    infrastructure/metallb-pool      IPAddressPool, L2Advertisement: MetalLB's own kinds
+    infrastructure/cert-manager      the values of its chart
+    infrastructure/longhorn          the values of its chart
+    infrastructure/external-secrets  the values of its chart
+    infrastructure/traefik           the values of its chart
 )"},
     {"flux/kustomization.yaml", R"(apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
