@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocca::kube {
 
 namespace {
@@ -44,6 +46,40 @@ Verdict rolled_out(Client& client, const Value& object) {
   return judge(client, object, deployment_rolled_out);
 }
 
+/// Why a Service has no ready endpoint, as its Pods say, or those who cannot make them.
+std::string service_trouble(Client& client, const Name& name) {
+  const auto service = client.find(path_of({"", "v1", "services"}, name.space, name.name));
+  if (!service) return "there is no such Service";
+  const Value* labels = service->find({"spec", "selector"});
+  if (labels == nullptr || labels->size() == 0) return "it selects no Pods";
+  Value selecting = Value::map();  // in a workload's form
+  selecting.set("metadata", Value::map()).set("namespace", Value::string(name.space));
+  selecting.set("spec", Value::map()).set("selector", Value::map()).set("matchLabels", *labels);
+  const Scene scene = scene_of(client, selecting);
+  if (!scene.pods.empty()) return pod_trouble(scene);
+  for (Value& one : client.list(path_of({"apps", "v1", "deployments"}, name.space))) {
+    const bool chosen = std::all_of(
+        labels->entries().begin(), labels->entries().end(), [&](const text::Entry& label) {
+          return text_at(one, {"spec", "template", "metadata", "labels", label.key}) ==
+                 label.value.text();
+        });
+    one.set("kind", Value::string("Deployment"));
+    if (chosen) return deployment_rolled_out(one, scene).waiting_for;
+  }
+  return "it has no Pods";
+}
+
+Verdict endpoint(Client& client, const Wait& wait) {
+  Verdict verdict = endpoint_ready(
+      client.list(path_of({"discovery.k8s.io", "v1", "endpointslices"}, wait.name.space),
+                  {{"labelSelector", "kubernetes.io/service-name=" + wait.name.name}}),
+      fmt::format("{}/{}", wait.name.space, wait.name.name), wait.detail);
+  if (verdict.done) return verdict;
+  if (const std::string why = service_trouble(client, wait.name); !why.empty())
+    verdict.waiting_for += fmt::format(" ({})", why);
+  return verdict;
+}
+
 }  // namespace
 
 std::string Wait::text() const {
@@ -73,11 +109,7 @@ std::string Wait::text() const {
 }
 
 Verdict check(Client& client, Discovery& discovery, const Wait& wait) {
-  if (wait.what == Wait::For::Endpoint)
-    return endpoint_ready(
-        client.list(path_of({"discovery.k8s.io", "v1", "endpointslices"}, wait.name.space),
-                    {{"labelSelector", "kubernetes.io/service-name=" + wait.name.name}}),
-        fmt::format("{}/{}", wait.name.space, wait.name.name), wait.detail);
+  if (wait.what == Wait::For::Endpoint) return endpoint(client, wait);
   const auto path = discovery.find_path(wait.name);
   if (!path)
     return wait.what == Wait::For::Gone

@@ -253,6 +253,8 @@ Service service_of(const machine::ServiceInfo& info) {
                        std::chrono::nanoseconds{event.ts().nanos()}};
     if (service.started == Instant{}) service.started = when;
     if (service.ran == Instant{} && event.state() == "Running") service.ran = when;
+    // Who does not run has no health: why is in what happened last.
+    if (service.state != "Running" && !event.msg().empty()) service.last_message = event.msg();
   }
   return service;
 }

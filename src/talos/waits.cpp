@@ -18,14 +18,25 @@ Progress waiting(std::string what) {
   return {false, std::move(what)};
 }
 
-/// `booting: time (not in sync), services (etcd not running)`.
-std::string describe(const MachineStatus& status) {
+/// Does it try again and again, or no more? A service that is on its way says nothing of worth.
+bool is_in_trouble(const Service& service) {
+  return service.state == "Failed" ||
+         (service.state == "Waiting" && service.last_message.starts_with("Error "));
+}
+
+/// `booting: time (not in sync), services (etcd not running)`, and why that service does not run.
+std::string describe(const Sight& sight) {
   std::vector<std::string> reasons;
-  for (const UnmetCondition& unmet : status.unmet)
+  for (const UnmetCondition& unmet : sight.status->unmet)
     reasons.push_back(unmet.reason.empty() ? unmet.name
                                            : fmt::format("{} ({})", unmet.name, unmet.reason));
-  const std::string stage = to_string(status.stage);
-  return reasons.empty() ? stage : fmt::format("{}: {}", stage, join(reasons, ", "));
+  const std::string stage = to_string(sight.status->stage);
+  std::string text = reasons.empty() ? stage : fmt::format("{}: {}", stage, join(reasons, ", "));
+  for (const Service& service : sight.services)
+    if (is_in_trouble(service) && text.find(service.id) != std::string::npos)
+      text +=
+          fmt::format("; {} is {}: {}", service.id, to_lower(service.state), service.last_message);
+  return text;
 }
 
 Progress at_the_door(const Sight& sight, std::string_view wanted) {
@@ -166,7 +177,7 @@ Progress until_running(const Sight& sight) {
   if (sight.door != Door::Ours) return at_the_door(sight, "the node to run");
   if (!sight.status) return waiting("the node's status");
   if (sight.status->stage == Stage::Running) return done();
-  return waiting(describe(*sight.status));
+  return waiting(describe(sight));
 }
 
 Progress until_etcd(const Sight& sight) {
@@ -190,7 +201,7 @@ bool maybe_bootstrapped(const Sight& sight) {
 Progress until_ready(const Sight& sight) {
   const Progress running = until_running(sight);
   if (!running.done) return running;
-  return sight.status->ready ? done() : waiting(describe(*sight.status));
+  return sight.status->ready ? done() : waiting(describe(sight));
 }
 
 }  // namespace rocca::talos

@@ -173,6 +173,54 @@ void with_longhorn(HandoverRig& one, const std::string& more = "") {
          "extensions: [qemu-guest-agent, iscsi-tools, util-linux-tools]" + more);
 }
 
+struct Service {
+  const char* name;
+  const char* id;
+  bool longhorn;
+};
+
+class PreparedService : public testing::TestWithParam<Service> {};
+
+TEST_P(PreparedService, ThatDoesNotRunIsNamedWithWhatItsNodeSaysOfIt) {
+  const Service& service = GetParam();
+  HandoverRig one;
+  auto& fleet = one.rig.home.estate.clusters().fleet();
+  const std::string why = fmt::format(
+      "Error running Containerd({0}), going to restart forever: task \"{0}\" failed: exit code 1",
+      service.id);
+  fleet.failing_services[service.id] = why;
+  if (service.longhorn) {
+    with_longhorn(one);
+  } else {
+    one.write(files_only, tailscale);
+    with_tailscale(one);
+  }
+  EXPECT_THAT(one.failure(), AllOf(HasSubstr("member/worker-1"),
+                                   HasSubstr(fmt::format("services ({} not running)", service.id)),
+                                   HasSubstr(fmt::format("{} is waiting: {}", service.id, why))));
+  fleet.failing_services.clear();
+  const engine::Report report = one.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(one.plan(), IsEmpty());
+  // One that comes back from a restart without it is found by the next plan.
+  fleet.failing_services[service.id] = why;
+  proxmox::Client client = root(one.rig);
+  for (const proxmox::VmRow& row : client.vms()) {
+    if (row.name.find("worker-1") == std::string::npos) continue;
+    wait_for(one.rig, client, client.start_stop("pve1", row.vmid));
+    wait_for(one.rig, client, client.start_vm("pve1", row.vmid));
+  }
+  one.rig.home.world.run_for(5min);
+  EXPECT_THAT(one.plan(), Contains(AllOf(HasSubstr("prepared/worker-1"),
+                                         HasSubstr(service.id + std::string(" to run")),
+                                         HasSubstr("(Waiting: " + why + ")"))));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, PreparedService,
+                         testing::Values(Service{"Tailscale", "ext-tailscale", false},
+                                         Service{"Longhorn", "ext-iscsid", true}),
+                         [](const auto& each) { return each.param.name; });
+
 TEST(EnginePrepared, AMountThatAPatchTakesAwayIsNamed) {
   HandoverRig one;
   with_longhorn(

@@ -204,6 +204,28 @@ TEST(Use, IsSaidOnlyOfWhatWasSeen) {
   EXPECT_THAT(use().told, HasSubstr("nobody answers at http://10.0.9.1:80/"));
 }
 
+TEST(Use, NeedsAPodInTheClustersNetworkAndItsLogs) {
+  HandoverRig one;
+  const auto use = [&] { return *one.rig.run(one.options())->status().use; };
+  one.write("    publish: [ { files: { folder: configs } } ]\n", "", "cni: none");
+  ASSERT_TRUE(one.up().ok());
+  EXPECT_FALSE(use().usable);
+  EXPECT_EQ(use().told, "no Pod runs in the cluster's own network");
+  // Nobody approves the certificates of kubelets: the logs of Pods cannot be had.
+  HandoverRig two;
+  two.rig.home.estate.clusters().refused_images["cert-approver"] = "manifest unknown";
+  two.write(plain_flux, "  addons: { certApprover: true }\n");
+  EXPECT_THAT(two.failure(),
+              AllOf(HasSubstr("addon/cert-approver"), HasSubstr("manifest unknown")));
+  const auto unseen = *two.rig.run(two.options())->status().use;
+  EXPECT_FALSE(unseen.usable);
+  EXPECT_THAT(unseen.told, AllOf(HasSubstr("the logs of Pod "), HasSubstr(" do not come: ")));
+  two.rig.home.estate.clusters().refused_images.clear();
+  ASSERT_TRUE(two.up().ok());
+  EXPECT_EQ(two.rig.run(two.options())->status().use->told,
+            "no Service has an address of a load balancer");
+}
+
 TEST(Gitops, LonghornOfTheTemplateNeedsItsNodesPrepared) {
   HandoverRig one;
   one.push(gitops_tree());

@@ -6,6 +6,7 @@
 namespace rocca::scenarios {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -126,6 +127,81 @@ spec:
   EXPECT_THAT(told, HasSubstr("DaemonSet kube-system/cni to roll out"));
   EXPECT_THAT(told, HasSubstr("manifest unknown"));
   one.rig.home.estate.clusters().refused_images.clear();
+  comes_up(one);
+}
+
+/// A workload of Git that is waited for and does not work: why is told by its own Pods.
+void waits_for_the_shop(HandoverRig& one) {
+  one.write(plain_flux + "    waitFor: [ { endpointSlice: shop/web } ]\n");
+}
+
+TEST(EngineHandoverBad, AnImageInGitThatCannotBePulled) {
+  HandoverRig one;
+  one.rig.home.estate.clusters().refused_images["nginx"] = "manifest unknown";
+  waits_for_the_shop(one);
+  EXPECT_THAT(one.failure(), AllOf(HasSubstr("of Service shop/web"), HasSubstr("Pod shop/web-"),
+                                   HasSubstr("manifest unknown")));
+  one.rig.home.estate.clusters().refused_images.clear();
+  comes_up(one);
+}
+
+TEST(EngineHandoverBad, ANamespaceInGitWithoutTheLabelThatItsPodsNeed) {
+  HandoverRig one;
+  auto files = shop_files;
+  std::string& text = files["clusters/blue/shop.yaml"];
+  text = replace_all(text, "spec: { containers", "spec: { hostNetwork: true, containers");
+  one.push(files);
+  waits_for_the_shop(one);
+  EXPECT_THAT(one.failure(), AllOf(HasSubstr("of Service shop/web"),
+                                   HasSubstr("Deployment shop/web whose Pods are refused"),
+                                   HasSubstr("violates PodSecurity \"baseline:latest\"")));
+  text = replace_all(text, "metadata: { name: shop }",
+                     "metadata: { name: shop, labels: { pod-security.kubernetes.io/enforce: "
+                     "privileged } }");
+  one.push(files);
+  comes_up(one);
+}
+
+TEST(EngineHandoverBad, AChartWhoseDefinitionNeverEstablishes) {
+  HandoverRig one;
+  // Somebody has the name of the store's kind already.
+  one.rig.files.write("/clusters/blue/kinds.yaml",
+                      R"(apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: shelves.external-secrets.io }
+spec:
+  group: external-secrets.io
+  scope: Cluster
+  names: { plural: shelves, singular: shelf, kind: ClusterSecretStore, listKind: ShelfList }
+  versions: [ { name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object } } } ]
+)");
+  const std::string external =
+      plain_flux +
+      R"(    externalSecrets: { infisical: { host: "https://infisical.home", project: homelab, environment: prod, auth: { secret: infisical } } }
+)";
+  one.write(external, "  addons: { manifests: [ kinds.yaml ] }\n");
+  EXPECT_THAT(one.failure(), AllOf(HasSubstr("handover/external-secrets"),
+                                   HasSubstr("clustersecretstores.external-secrets.io"),
+                                   HasSubstr("is already in use")));
+  // It goes from the spec and from the cluster, and the name is free.
+  one.write(external);
+  one.api().send({"ann", {"system:masters"}}, "DELETE",
+                 "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+                 "shelves.external-secrets.io");
+  one.rig.home.world.run_for(std::chrono::minutes{1});
+  comes_up(one);
+}
+
+TEST(EngineHandoverBad, AStoreOfExternalSecretsThatInfisicalRefuses) {
+  HandoverRig one;
+  one.secrets["infisical.clientSecret"] = "wrong";
+  one.write(
+      plain_flux +
+      R"(    externalSecrets: { infisical: { host: "https://infisical.home", project: homelab, environment: prod, auth: { secret: infisical } } }
+)");
+  EXPECT_THAT(one.failure(), AllOf(HasSubstr("handover/secret-store"),
+                                   HasSubstr("ClusterSecretStore infisical to be Ready")));
+  one.secrets["infisical.clientSecret"] = one.rig.home.internet.client_secret;
   comes_up(one);
 }
 

@@ -213,13 +213,22 @@ void Server::clean_custom(const std::string& name) {
     controllers_->later(200ms, [this, name] { clean_custom(name); });
     return;
   }
+  const std::string group = text_at(*crd, {"spec", "group"});
   storage_.remove(key, {"", name});
+  // Its names are free: whoever wanted one of them may have it now.
+  std::vector<std::string> refused;
+  for (const auto& [other, object] : storage_.all(key))
+    if (text_at(*object, {"spec", "group"}) == group &&
+        condition_status(*object, "NamesAccepted") == "False")
+      refused.push_back(other.name);
+  for (const std::string& one : refused)
+    controllers_->later(20ms, [this, one] { accept_names(one); });
 }
 
 void Server::accept_names(const std::string& name) {
   static constexpr std::string_view key = "apiextensions.k8s.io/customresourcedefinitions";
   const Object found = storage_.find(key, {"", name});
-  if (!found || !condition_status(*found, "NamesAccepted").empty()) return;
+  if (!found || condition_status(*found, "NamesAccepted") == "True") return;
   const Resource& crds = *kinds_.find("apiextensions.k8s.io", "v1", "customresourcedefinitions");
   const Write write{
       "kube-apiserver", {"system:apiserver", {"system:masters"}}, false, "status", nullptr, true};

@@ -200,6 +200,21 @@ void Controllers::sync_deployment(const ObjectKey& key) {
   deployment_status(key, text_at(*current, {"metadata", "name"}), false);
 }
 
+namespace {
+
+void erase_condition(Value& object, std::string_view type) {
+  if (Value* list = object.find({"status", "conditions"}); list != nullptr && list->is_list())
+    std::erase_if(list->items(), [&](const Value& one) { return text_at(one, {"type"}) == type; });
+}
+
+/// What is behind the Pod's name in `pods "web-5d9c-x7k2p" is forbidden: …`.
+std::string reason_of(const std::string& refused) {
+  const std::size_t colon = refused.find(": ");
+  return colon == std::string::npos ? refused : refused.substr(colon);
+}
+
+}  // namespace
+
 void Controllers::deployment_status(const ObjectKey& key, const std::string& new_set, bool fresh) {
   const Object found = find("apps/deployments", key);
   if (!found) return;
@@ -256,6 +271,12 @@ void Controllers::deployment_status(const ObjectKey& key, const std::string& new
             progress(out, "Progressing", "True", "ReplicaSetUpdated",
                      fmt::format("ReplicaSet {} is progressing.", in_quotes(new_set)), now);
         }
+        const Value* failure = set ? find_condition(*set, "ReplicaFailure") : nullptr;
+        if (failure != nullptr)
+          set_condition(out, "ReplicaFailure", "True", text_at(*failure, {"reason"}),
+                        text_at(*failure, {"message"}), now);
+        else
+          erase_condition(out, "ReplicaFailure");
         return out;
       },
       as(manager, "status"));
@@ -324,13 +345,14 @@ void Controllers::sync_replica_set(const ObjectKey& key) {
         status.set("readyReplicas", num(ready));
         status.set("availableReplicas", num(ready));
         status.set("observedGeneration", num(int_at(out, {"metadata", "generation"})));
-        if (!refused.empty())
+        // Every try has a Pod of another name: who wrote that down each time would wake itself.
+        const Value* before = find_condition(out, "ReplicaFailure");
+        if (refused.empty())
+          erase_condition(out, "ReplicaFailure");
+        else if (before == nullptr ||
+                 reason_of(text_at(*before, {"message"})) != reason_of(refused))
           set_condition(out, "ReplicaFailure", "True", "FailedCreate", refused,
                         server_.timestamp());
-        else if (Value* list = status.find("conditions"); list != nullptr && list->is_list())
-          std::erase_if(list->items(), [](const Value& one) {
-            return text_at(one, {"type"}) == "ReplicaFailure";
-          });
         return out;
       },
       as(manager, "status"));

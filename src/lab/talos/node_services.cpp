@@ -82,7 +82,8 @@ Routine<void> TalosNode::run_extension(Extension extension, Stop stop) {
   co_await world_.sleep(timing_.service, stop.get());
   for (auto why = fleet_.failing_services.find(id); why != fleet_.failing_services.end();
        why = fleet_.failing_services.find(id)) {
-    set_service(id, "Failed", why->second);
+    // The runner of extensions never gives up.
+    set_service(id, "Waiting", why->second);
     co_await world_.sleep(std::chrono::seconds{5}, stop.get());
   }
   set_service(id, "Preparing", "Running pre state");
