@@ -250,7 +250,11 @@ void Connection::finish() {
 
 void Connection::leave() {
   finish();
-  if (const auto session = std::move(session_)) session->lost();
+  if (!session_) return;
+  // A handler may close its own listener: then the session is still on the stack.
+  std::shared_ptr<Session> old = std::move(session_);
+  old->lost();
+  loop_.post([self = shared_from_this(), old = std::move(old)] {});
 }
 
 void Connection::cut() {

@@ -373,6 +373,7 @@ void Http1Session::answer_sent() {
 }
 
 void Http1Session::lost() {
+  rejected_ = true;  // nobody is there for what waits behind the request at hand
   if (exchange_) std::exchange(exchange_, nullptr)->detach();
 }
 

@@ -232,15 +232,19 @@ TEST(Server, AHandlerMayCloseItsOwnListener) {
   Server server;
   std::promise<Server::Id> own;
   const auto known = own.get_future().share();
+  std::atomic<int> asked = 0;
   const auto id = listen(server, [&](const Incoming&, const ResponderPtr& out) {
+    ++asked;
     server.close(known.get());
     out->answer(200, "", {}, "too late");
   });
   own.set_value(id);
   RawClient client{server.port(id)};
-  client.send(get);
+  client.send(std::string(get) + std::string(get));
   EXPECT_THAT(client.read_all(), IsEmpty());
   EXPECT_THROW(server.port(id), Error);
+  server.stop();
+  EXPECT_EQ(asked, 1) << "what waits behind it has nobody to answer it any more";
 }
 
 TEST(Server, AnAnsweredClientIsNotGone) {
