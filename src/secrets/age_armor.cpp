@@ -84,7 +84,7 @@ void ArmorReader::finish() {
 }
 
 void ArmorWriter::write(std::string_view bytes) {
-  if (!begun_) out_(std::string(begin_line) + "\n");
+  if (!begun_) out_(std::string(begin_line).append("\n"));
   begun_ = true;
   waiting_ += bytes;
   std::string text;
