@@ -35,8 +35,26 @@ TEST(EngineKubernetes, EveryMachineThatComesUpIsAReadyNode) {
   EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
 }
 
+/// Who was told to reset itself, in order.
+class Resets final : public net::Transport {
+ public:
+  explicit Resets(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (request.url.ends_with("/machine.MachineService/Reset"))
+      hosts.push_back(net::Url::parse(request.url)->host);
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  std::vector<std::string> hosts;
+
+ private:
+  net::Transport& inner_;
+};
+
 TEST(EngineKubernetes, AWorkerThatGoesIsCordonedAndItsNodeGoesWithIt) {
   ClusterRig rig;
+  Resets resets{rig.counting};
+  rig.transport = &resets;
   rig.write_spec(static_spec(pools(1, 2)));
   ASSERT_TRUE(rig.up().ok());
   rig.home.world.run_for(std::chrono::minutes{1});
@@ -54,6 +72,7 @@ TEST(EngineKubernetes, AWorkerThatGoesIsCordonedAndItsNodeGoesWithIt) {
   }
   EXPECT_TRUE(cordoned) << "nothing new may be put on a node that goes";
   EXPECT_TRUE(gone);
+  EXPECT_THAT(resets.hosts, ElementsAre("10.0.1.22")) << "nothing of the cluster stays on its disk";
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
