@@ -1,6 +1,10 @@
 // What a cluster costs its hosts in requests: a plan that finds nothing to do, and making one VM.
 // Counts only, so one run says it all.
-//   requests [--trace] [NODES…]      by default 5 50 500; --trace lists what one more VM costs
+//   requests [--trace] [--limits] [NODES…]      by default 5 50 500
+// --trace lists what one more VM costs. --limits fails where something costs more than it may: a
+// plan that finds nothing to do one request for each VM, one for each host (its storages) and two
+// lists of the whole cluster; making and starting one VM eight; a whole `up` eight for each VM and
+// five for each host.
 
 #include "scenarios/engine_rig.hpp"
 
@@ -50,7 +54,13 @@ std::string spec_of(unsigned workers, const std::vector<std::string>& hosts) {
       "[" + join(hosts, ", ") + "]");
 }
 
-bool measure(unsigned nodes, bool trace) {
+bool within(const char* what, std::size_t asked, std::size_t limit) {
+  if (asked <= limit) return true;
+  fmt::print("too many: {} took {} requests to Proxmox, and may take {}\n", what, asked, limit);
+  return false;
+}
+
+bool measure(unsigned nodes, bool trace, bool limits) {
   lab::Home::Options options;
   options.hosts = lab::parse_hosts(std::to_string(std::clamp(nodes / 25, 1u, 20u)));
   scenarios::ClusterRig rig{options};
@@ -81,19 +91,29 @@ bool measure(unsigned nodes, bool trace) {
       static_cast<double>(plan.proxmox) / static_cast<double>(nodes), plan.talos, left.size(),
       static_cast<double>(whole.proxmox) / static_cast<double>(nodes),
       static_cast<long>(one.proxmox) - static_cast<long>(nothing.proxmox));
-  return more && again && left.empty();
+  bool well = more && again && left.empty();
+  if (limits) {
+    const std::size_t hosts = options.hosts.size();
+    well = within("a plan without changes", plan.proxmox, nodes + hosts + 2) && well;
+    well = within("one VM more", one.proxmox, nothing.proxmox + 8) && well;
+    well = within("up", whole.proxmox, 8 * nodes + 5 * hosts) && well;
+  }
+  return well;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<unsigned> sizes;
-  const bool trace = argc > 1 && std::string(argv[1]) == "--trace";
-  for (int i = 1; i < argc; ++i)
+  bool trace = false, limits = false;
+  for (int i = 1; i < argc; ++i) {
+    trace = trace || std::string(argv[i]) == "--trace";
+    limits = limits || std::string(argv[i]) == "--limits";
     if (const auto number = rocca::parse_uint(argv[i]); number && *number >= 4)
       sizes.push_back(static_cast<unsigned>(*number));
+  }
   if (sizes.empty()) sizes = {5, 50, 500};
   bool well = true;
-  for (const unsigned nodes : sizes) well = measure(nodes, trace) && well;
+  for (const unsigned nodes : sizes) well = measure(nodes, trace, limits) && well;
   return well ? 0 : 1;
 }
