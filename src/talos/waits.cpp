@@ -187,7 +187,8 @@ Progress until_etcd(const Sight& sight) {
 
 Progress until_bootstrappable(const Sight& sight) {
   if (sight.door != Door::Ours) return at_the_door(sight, "the node to take a bootstrap");
-  return service_up(sight, "cri", /*healthy=*/false);
+  // Talos itself waits for CRI to be healthy, for a second at the most, and then refuses.
+  return service_up(sight, "cri", /*healthy=*/true);
 }
 
 bool maybe_bootstrapped(const Sight& sight) {

@@ -57,9 +57,13 @@ TEST(Waits, AClosedDoorIsAWaitAndAForeignOneIsNot) {
 
 TEST(Waits, BootstrapWaitsForTheContainerRuntime) {
   EXPECT_FALSE(until_bootstrappable(ours(Stage::Booting, false)).done);
-  EXPECT_TRUE(
-      until_bootstrappable(ours(Stage::Booting, false, {}, {{"cri", "Running", false, false, ""}}))
-          .done);
+  const auto cri = [](bool known, bool healthy) {
+    return ours(Stage::Booting, false, {}, {{"cri", "Running", known, healthy, ""}});
+  };
+  // Talos refuses until it has found it healthy, though it runs.
+  EXPECT_FALSE(until_bootstrappable(cri(false, false)).done);
+  EXPECT_FALSE(until_bootstrappable(cri(true, false)).done);
+  EXPECT_TRUE(until_bootstrappable(cri(true, true)).done);
 }
 
 TEST(Waits, ABootstrapIsSeenByTheRestartOfEtcd) {
