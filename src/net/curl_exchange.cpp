@@ -41,6 +41,10 @@ bool may_be_repeated(const Request& request) {
          std::holds_alternative<std::monostate>(request.body);
 }
 
+// A machine that lost its power says nothing on an open connection, and whoever asks over it waits
+// for the whole deadline instead of a knock. So nodes are asked over one of this very moment only.
+constexpr long moment = 1;  // seconds
+
 // libcurl 7.88 does not see the end of an HTTP/2 answer that comes before the upload is through
 // (seen with nginx: a refusal in the first millisecond became a timeout). What fits into the first
 // window is never in that place.
@@ -119,7 +123,8 @@ void CurlExchange::set_connection(const std::string& proxy) {
   if (request_.timeout) set(CURLOPT_TIMEOUT_MS, to_curl_ms(*request_.timeout));
   // libcurl by itself sends a request again whose answer was lost on a used connection, POST and
   // DELETE too.
-  set(CURLOPT_FRESH_CONNECT, may_be_repeated(request_) ? 0L : 1L);
+  set(CURLOPT_FRESH_CONNECT, may_be_repeated(request_) || request_.reads ? 0L : 1L);
+  if (request_.reads) set(CURLOPT_MAXAGE_CONN, moment);
 
   switch (request_.version) {
     case HttpVersion::Any:

@@ -284,6 +284,14 @@ TEST_F(Curl, ReusesTheConnectionForGet) {
   EXPECT_EQ(server.connections(), 2U);
 }
 
+TEST_F(Curl, ReusesTheConnectionForAPostThatOnlyReads) {
+  TestServer server(test::always("hi"));
+  Request request = send_text("POST", server.url(), "x");
+  request.reads = true;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(fetch(transport_, request).body, "hi");
+  EXPECT_EQ(server.connections(), 1U);
+}
+
 struct Drop {
   const char* method;
   bool reset;
@@ -338,6 +346,24 @@ TEST_F(Curl, AGetMayBeRepeatedOnANewConnection) {
   EXPECT_EQ(fetch(transport_, get(server.url())).body, "fine");
   EXPECT_EQ(fetch(transport_, get(server.url())).body, "fine");
   EXPECT_EQ(gets, 3);
+}
+
+TEST_F(Curl, APostThatOnlyReadsIsSentWholeOnANewConnection) {
+  std::atomic<int> posts = 0;
+  std::string last;
+  TestServer server([&](Connection& connection) {
+    while (const auto request = connection.read_request()) {
+      if (++posts == 2) return;  // the kept connection dies under the second one
+      last = request->body;
+      connection.send(http_answer("fine"));
+    }
+  });
+  Request request = send_text("POST", server.url(), "all of it");
+  request.reads = true;
+  EXPECT_EQ(fetch(transport_, request).body, "fine");
+  EXPECT_EQ(fetch(transport_, request).body, "fine");
+  EXPECT_EQ(posts, 3);
+  EXPECT_EQ(last, "all of it");
 }
 
 // ---- no answer ----

@@ -114,6 +114,7 @@ Request to_request(const GrpcCall& call) {
   request.tls = call.tls;
   request.connect_timeout = call.connect_timeout;
   request.timeout = call.deadline;
+  request.reads = call.reads;
   return request;
 }
 

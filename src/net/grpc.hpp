@@ -59,6 +59,7 @@ struct GrpcCall {
   std::optional<Duration> deadline =
       std::chrono::seconds{30};  // sent as grpc-timeout, and kept by us too
   std::size_t message_limit = 32 * 1024 * 1024;
+  bool reads = false;  // it changes nothing, and may go out twice
 };
 
 /// Cuts a gRPC body into its messages. Pure; refuses compressed frames and frames over the limit.

@@ -35,6 +35,9 @@ struct Request {
   std::optional<Duration> timeout = std::chrono::seconds{60};
   /// Longest silence of the far side once the body has begun; nothing: no limit.
   std::optional<Duration> idle_timeout;
+  /// It only reads, whatever its method says: it may go out twice, and so over a connection that
+  /// was used a moment ago.
+  bool reads = false;
 };
 
 /// What came back. A 4xx or 5xx is an answer like any other.

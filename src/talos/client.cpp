@@ -27,6 +27,16 @@ Message decode(std::string_view bytes, std::string_view what) {
   return message;
 }
 
+/// Calls that leave everything as it is, of those that many are made of. One that acts is never
+/// among them: it would go out twice where an answer is lost.
+bool only_reads(std::string_view method) {
+  if (method.starts_with("/cosi.resource.State/")) return true;  // Get, List and Watch
+  if (!method.starts_with(machine_service)) return false;
+  method.remove_prefix(std::string_view(machine_service).size());
+  return method == "Version" || method == "ServiceList" || method == "EtcdMemberList" ||
+         method == "EtcdStatus" || method == "EtcdAlarmList" || method == "Read";
+}
+
 /// What Talos repeats of a configuration, without the secrets in it.
 std::string without(std::string text, const std::vector<Secret>& hidden) {
   for (const Secret& secret : hidden)
@@ -175,6 +185,7 @@ net::GrpcCall Client::call(std::string method, std::string message) const {
   call.tls = access_.tls;
   call.deadline = deadline_;
   call.connect_timeout = access_.connect_timeout;
+  call.reads = only_reads(call.method);
   if (!access_.through.empty()) call.metadata.add("node", access_.address);
   return call;
 }

@@ -59,6 +59,27 @@ Message sent(const net::Request& request) {
   return message;
 }
 
+TEST(Client, OnlyCallsThatReadMayGoOutTwice) {
+  FakeNode node{[](const std::string&, const net::Request&) {
+    return FakeNode::Reply{0, "", {""}};
+  }};
+  Client client{node, Access::maintenance("10.0.0.11")};
+  client.version();
+  client.services();
+  client.etcd_members();
+  client.find_machine_status();
+  client.read_file("/proc/version");
+  for (const net::Request& request : node.requests) EXPECT_TRUE(request.reads) << request.url;
+  node.requests.clear();
+  client.apply(Secret("version: v1alpha1\n"), {});
+  client.bootstrap();
+  client.reset({});
+  client.etcd_leave();
+  client.restart_service("kubelet");
+  EXPECT_EQ(node.requests.size(), 5U);
+  for (const net::Request& request : node.requests) EXPECT_FALSE(request.reads) << request.url;
+}
+
 TEST(Client, AlwaysNamesTheApplyMode) {
   FakeNode node{[](const std::string&, const net::Request&) {
     return FakeNode::Reply{0, "", {""}};
@@ -215,6 +236,20 @@ TEST(Look, TellsMaintenanceFromAnotherClusterFromNobody) {
   EXPECT_EQ(look(maintenance, secure).door, Door::Maintenance);
   FakeNode foreign{by_trust(Fault::Denied)};
   EXPECT_EQ(look(foreign, secure).door, Door::Foreign);
+}
+
+TEST(Look, ANodeThatTakesItsConfigurationBetweenTwoKnocksIsOurs) {
+  bool taken = false;
+  FakeNode node{[&](const std::string&, const net::Request& request) -> FakeNode::Reply {
+    const bool with_ours = request.tls.trust == net::Tls::Trust::Authority;
+    if (with_ours && !taken) {
+      taken = true;
+      throw Error(Fault::Denied, "certificate is not of our CA");
+    }
+    if (!with_ours) throw Error(Fault::Denied, "certificate required (116)");
+    return {0, "", {""}};
+  }};
+  EXPECT_EQ(look(node, Access::secure("10.0.0.11", "ca", nullptr)).door, Door::Ours);
 }
 
 }  // namespace

@@ -138,8 +138,13 @@ const char* to_string(Door door) noexcept {
   return "?";
 }
 
-Sight look(net::Transport& transport, const Access& secure, std::stop_token stop) {
-  Client client{transport, secure, stop};
+namespace {
+
+/// What a node says to our certificate; nothing: its own is not of our CA, or it does not take
+/// ours.
+std::optional<Sight> look_with_certificate(net::Transport& transport, const Access& secure,
+                                           std::stop_token stop) {
+  Client client{transport, secure, std::move(stop)};
   try {
     auto answer = client.find_machine_status();
     if (auto* status = std::get_if<MachineStatus>(&answer)) {
@@ -151,13 +156,25 @@ Sight look(net::Transport& transport, const Access& secure, std::stop_token stop
     }
     const auto& failure = std::get<Failure>(answer);
     if (failure.reason == Reason::NotUp || failure.reason == Reason::TimedOut)
-      return {Door::Closed, std::nullopt, {}, failure.text};
+      return Sight{Door::Closed, std::nullopt, {}, failure.text};
   } catch (const Error& error) {
     if (error.fault() == Fault::Interrupted) throw;
-    if (error.fault() != Fault::Denied) return {Door::Closed, std::nullopt, {}, error.message()};
+    if (error.fault() != Fault::Denied)
+      return Sight{Door::Closed, std::nullopt, {}, error.message()};
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Sight look(net::Transport& transport, const Access& secure, std::stop_token stop) {
+  if (auto sight = look_with_certificate(transport, secure, stop)) return *sight;
   // A certificate that is not of our CA: maintenance mode has one of its own, another cluster too.
-  return look_without_certificate(transport, secure, std::move(stop));
+  Sight without = look_without_certificate(transport, secure, stop);
+  if (without.door != Door::Foreign) return without;
+  // Between the two knocks it may have left maintenance mode, with the configuration we gave it.
+  const auto sight = look_with_certificate(transport, secure, std::move(stop));
+  return sight && sight->door == Door::Ours ? *sight : without;
 }
 
 Progress until_maintenance(const Sight& sight) {
