@@ -146,11 +146,14 @@ void without_latency(Home::Options& options) {
     *each = Duration::zero();
   host.import_rate = std::uint64_t{1} << 50;
   talos::NodeTiming& node = options.node_timing;
-  for (Duration* each :
-       {&node.firmware, &node.network, &node.maintenance, &node.transition, &node.service,
-        &node.install, &node.etcd_start, &node.etcd_healthy, &node.etcd_join, &node.kubelet,
-        &node.static_pods, &node.node_ready, &node.shutdown, &node.upgrade})
+  for (Duration* each : {&node.firmware, &node.network, &node.maintenance, &node.transition,
+                         &node.service, &node.install, &node.etcd_pull, &node.etcd_start,
+                         &node.etcd_healthy, &node.etcd_join, &node.etcd_jitter, &node.kubelet,
+                         &node.static_pods, &node.node_ready, &node.shutdown, &node.upgrade})
     *each = Duration::zero();
+  // What is tried again needs some pause, or a node would do nothing else.
+  for (Duration* each : {&node.etcd_look, &node.etcd_ask, &node.etcd_promote})
+    *each = std::chrono::milliseconds{50};
 }
 
 std::vector<std::string> parse_hosts(const std::string& text) {
