@@ -48,8 +48,8 @@ Progress until_secure(const Sight& sight);
 Progress until_running(const Sight& sight);
 /// etcd runs here and is healthy.
 Progress until_etcd(const Sight& sight);
-/// Bootstrap may be called: the API is ours and CRI is healthy. Calling it again and again restarts etcd
-/// each time.
+/// Bootstrap may be called: the API is ours and CRI is healthy. Calling it again and again restarts
+/// etcd each time.
 Progress until_bootstrappable(const Sight& sight);
 /// Whether Bootstrap may have been called since the node's boot. It restarts etcd, which at boot is
 /// started before CRI runs: an etcd whose events are older than that was never asked.
