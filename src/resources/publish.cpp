@@ -235,15 +235,20 @@ class PublishKind final : public Thing {
   std::string folder_;
 };
 
-/// What was published and is no longer wanted.
+/// What was published and is no longer wanted: taken away, or kept and marked as stale, because its
+/// cluster is gone.
 class LeftoverPublication final : public Thing {
  public:
-  LeftoverPublication(About about, Target target)
-      : Thing(std::move(about)), target_(std::move(target)) {}
+  enum class Fate { Taken, Marked };
+  LeftoverPublication(About about, Target target, Fate fate)
+      : Thing(std::move(about)), target_(std::move(target)), fate_(fate) {}
 
   std::optional<Live> read(World& world) const override {
     const Texts there = target_.read(world);
-    if (there.empty()) return std::nullopt;
+    const bool over = std::all_of(there.begin(), there.end(), [&](const auto& entry) {
+      return fate_ == Fate::Marked && is_stale(entry.second);
+    });
+    if (over) return std::nullopt;
     return Live{target_.at("to"), {{"files", std::to_string(there.size())}}, target_.facts()};
   }
   Change diff(const std::optional<Live>& live) const override {
@@ -251,53 +256,19 @@ class LeftoverPublication final : public Thing {
     Change change;
     change.action = Action::Destroy;
     change.effect = Effect::Live;
-    change.reason = "the access files that were published there are of no use any more";
+    change.reason =
+        fmt::format("the access files that were published there are {}",
+                    fate_ == Fate::Marked ? "kept, and marked as stale" : "of no use any more");
     return change;
   }
   Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
     return live ? destroy(world, *live) : Receipt{};
   }
   Receipt destroy(World& world, const Live&) const override {
-    target_.erase(world);
-    return {"", "withdraw"};
-  }
-  Progress probe(World&, const Receipt&) const override { return Ready{}; }
-  std::vector<Lane> lanes(const Change*) const override { return {}; }
-  // `down` ends: a server that does not answer is named, and left.
-  Duration patience(const Change&) const override { return 1min; }
-
- protected:
-  Fields wishes() const override { return {}; }
-
- private:
-  Target target_;
-};
-
-/// What was published and is to be kept: it says that its cluster is gone.
-class KeptPublication final : public Thing {
- public:
-  KeptPublication(About about, Target target)
-      : Thing(std::move(about)), target_(std::move(target)) {}
-
-  std::optional<Live> read(World& world) const override {
-    const Texts there = target_.read(world);
-    if (std::all_of(there.begin(), there.end(),
-                    [](const auto& entry) { return is_stale(entry.second); }))
-      return std::nullopt;
-    return Live{target_.at("to"), {{"files", std::to_string(there.size())}}, target_.facts()};
-  }
-  Change diff(const std::optional<Live>& live) const override {
-    if (!live) return {};
-    Change change;
-    change.action = Action::Destroy;
-    change.effect = Effect::Live;
-    change.reason = "the access files that were published there are kept, and marked as stale";
-    return change;
-  }
-  Receipt apply(World& world, const Change&, const std::optional<Live>& live) const override {
-    return live ? destroy(world, *live) : Receipt{};
-  }
-  Receipt destroy(World& world, const Live&) const override {
+    if (fate_ == Fate::Taken) {
+      target_.erase(world);
+      return {"", "withdraw"};
+    }
     const std::string when = to_string(std::chrono::floor<std::chrono::seconds>(world.clock.now()));
     Texts marked;
     for (const auto& [name, text] : target_.read(world))
@@ -312,6 +283,7 @@ class KeptPublication final : public Thing {
   }
   Progress probe(World&, const Receipt&) const override { return Ready{}; }
   std::vector<Lane> lanes(const Change*) const override { return {}; }
+  // `down` ends: a server that does not answer is named, and left.
   Duration patience(const Change&) const override { return 1min; }
 
  protected:
@@ -319,6 +291,7 @@ class KeptPublication final : public Thing {
 
  private:
   Target target_;
+  Fate fate_;
 };
 
 /// Host, project, environment and identity: as written here, else as elsewhere in the spec.
@@ -379,12 +352,12 @@ void make_publications(const Cluster& cluster, const OutsidePtr& outside,
 
 Made leftover_publication(const OutsidePtr& outside, const Leftover& leftover) {
   if (fact(leftover.facts, "to").empty()) return nullptr;
-  const Thing::About about{leftover.address, leftover.needs, ""};
-  if (fact(leftover.facts, "on down") != "keep")
-    return std::make_shared<LeftoverPublication>(about, Target{outside, leftover.facts});
+  const bool keep = fact(leftover.facts, "on down") == "keep";
   // Of a cluster that goes on, what is kept is as good as before.
-  if (fact(leftover.facts, "whole cluster").empty()) return nullptr;
-  return std::make_shared<KeptPublication>(about, Target{outside, leftover.facts});
+  if (keep && fact(leftover.facts, "whole cluster").empty()) return nullptr;
+  return std::make_shared<LeftoverPublication>(
+      Thing::About{leftover.address, leftover.needs, ""}, Target{outside, leftover.facts},
+      keep ? LeftoverPublication::Fate::Marked : LeftoverPublication::Fate::Taken);
 }
 
 }  // namespace rocca::resources

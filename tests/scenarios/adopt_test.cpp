@@ -49,6 +49,17 @@ class Adopted : public testing::Test {
     ASSERT_TRUE(report.ok()) << problems(report);
     ASSERT_THAT(differences(tf.rig.plan()), IsEmpty());
   }
+  void add_a_worker() {
+    std::string spec = with(described.spec, "count: 2", "count: 3");
+    spec = with(spec, "10.0.1.21-10.0.1.22", "10.0.1.21-10.0.1.23");
+    tf.rig.write_spec(spec);
+    EXPECT_THAT(changed(tf.rig.plan()),
+                UnorderedElementsAre(HasSubstr("+image/"), "+vm/worker-3", "+machine/worker-3",
+                                     "+member/worker-3"));
+    settle();
+    for (const std::string& line : before) EXPECT_THAT(identities(tf.rig), Contains(line));
+    EXPECT_EQ(tf.rig.home.dc.vms.size(), 4u);
+  }
   TerraformRig tf;
   std::vector<std::string> before;
   adopt::Description described;
@@ -67,15 +78,7 @@ TEST_F(Adopted, ItsFirstPlanIsEmptyAndItsSpecIsReadable) {
 TEST_F(Adopted, AWorkerMoreTouchesNothingElse) {
   take_over();
   settle();
-  std::string spec = with(described.spec, "count: 2", "count: 3");
-  spec = with(spec, "10.0.1.21-10.0.1.22", "10.0.1.21-10.0.1.23");
-  tf.rig.write_spec(spec);
-  EXPECT_THAT(changed(tf.rig.plan()),
-              UnorderedElementsAre(HasSubstr("+image/"), "+vm/worker-3", "+machine/worker-3",
-                                   "+member/worker-3"));
-  settle();
-  for (const std::string& line : before) EXPECT_THAT(identities(tf.rig), Contains(line));
-  EXPECT_EQ(tf.rig.home.dc.vms.size(), 4u);
+  add_a_worker();
   // The one that is ours carries our mark; the others stay as they came.
   unsigned marked = 0;
   for (const auto& [vmid, vm] : tf.rig.home.dc.vms)
@@ -93,15 +96,7 @@ TEST_F(Adopted, OfTelmateItsWholeLife) {
   settle();
   EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
   // One worker more, and nothing else.
-  std::string spec = with(described.spec, "count: 2", "count: 3");
-  spec = with(spec, "10.0.1.21-10.0.1.22", "10.0.1.21-10.0.1.23");
-  tf.rig.write_spec(spec);
-  EXPECT_THAT(changed(tf.rig.plan()),
-              UnorderedElementsAre(HasSubstr("+image/"), "+vm/worker-3", "+machine/worker-3",
-                                   "+member/worker-3"));
-  settle();
-  for (const std::string& line : before) EXPECT_THAT(identities(tf.rig), Contains(line));
-  EXPECT_EQ(tf.rig.home.dc.vms.size(), 4u);
+  add_a_worker();
   EXPECT_TRUE(tf.rig.run()->status().healthy);
   const engine::Report report = tf.rig.down();
   EXPECT_TRUE(report.ok()) << problems(report);
