@@ -87,6 +87,8 @@ TEST(Waits, AnEndpointWithoutAWordCountsAsReady) {
   EXPECT_EQ(endpoint_ready(slices("{ready: false}"), "m/webhook").waiting_for,
             "a ready endpoint of Service m/webhook (1 is there, none ready)");
   EXPECT_EQ(endpoint_ready({}, "m/webhook").waiting_for, "an EndpointSlice of Service m/webhook");
+  EXPECT_EQ(endpoint_ready({Value::map()}, "m/webhook").waiting_for,
+            "an endpoint of Service m/webhook");
 }
 
 TEST(Waits, AWebhookThatDeniesHasAnswered) {
