@@ -62,8 +62,10 @@ void free_curl_list(curl_slist* list) {
   curl_library().slist_free_all(list);
 }
 
-CurlLine::CurlLine(const Tls& how)
-    : tls(how), multi(curl_library().multi_init()), easy(curl_library().easy_init()) {
+CurlLine::CurlLine(const Tls& how, std::shared_ptr<const TlsMaterial> material)
+    : tls(how, std::move(material)),
+      multi(curl_library().multi_init()),
+      easy(curl_library().easy_init()) {
   if (!multi || !easy) throw Error(Fault::Bug, "libcurl gave no handle");
   curl_library().multi_setopt(multi.get(), CURLMOPT_MAXCONNECTS, 1L);
 }
@@ -118,7 +120,7 @@ void CurlExchange::set_connection(const std::string& proxy) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_HTTP_CONTENT_DECODING, 0L);
-  set(CURLOPT_BUFFERSIZE, 128L * 1024);
+  set(CURLOPT_BUFFERSIZE, 32L * 1024);  // above 128 KiB each exchange would map it anew
   set(CURLOPT_CONNECTTIMEOUT_MS, to_curl_ms(request_.connect_timeout));
   if (request_.timeout) set(CURLOPT_TIMEOUT_MS, to_curl_ms(*request_.timeout));
   // libcurl by itself sends a request again whose answer was lost on a used connection, POST and

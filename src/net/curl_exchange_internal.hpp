@@ -30,7 +30,7 @@ using CurlList = Handle<curl_slist, free_curl_list>;
 /// connection, and our part of its TLS. One exchange at a time. curl's handles die before the hooks
 /// that they call.
 struct CurlLine {
-  explicit CurlLine(const Tls& how);
+  CurlLine(const Tls& how, std::shared_ptr<const TlsMaterial> material);
 
   TlsClient tls;
   CurlMulti multi;

@@ -16,29 +16,47 @@ namespace rocca::net {
 namespace {
 
 // More open sockets than this bring nothing: an endpoint that was not asked for so long reconnects.
-constexpr std::size_t idle_in_all = 256;
+// Each holds some 200 KiB, most of it TLS.
+constexpr std::size_t idle_in_all = 12;
 
 // Everything that two exchanges must have in common to share a connection. Hashed, so that no key
 // stands in it.
-Fingerprint line_key(const Request& request, const Url& url, const std::string& proxy) {
-  std::string text;
-  const auto add = [&](std::string_view part) {
-    text += fmt::format("{}:", part.size()).append(part);
-  };
-  add(url.origin());
-  add(proxy);
-  add(std::to_string(static_cast<int>(request.version)));
-  add(std::to_string(static_cast<int>(request.tls.trust)));
-  add(request.tls.authority_pem);
-  add(to_string(request.tls.pin));
-  add(request.tls.server_name);
-  if (request.tls.identity) {
-    add(request.tls.identity->certificate_pem);
-    add(request.tls.identity->key_pem.reveal());
+class KeyText {
+ public:
+  KeyText() = default;
+  KeyText(const KeyText&) = delete;
+  KeyText& operator=(const KeyText&) = delete;
+  ~KeyText() { wipe(text_); }
+
+  void add(std::string_view part) { text_ += fmt::format("{}:", part.size()).append(part); }
+  void add_material(const Tls& tls) {
+    add(std::to_string(static_cast<int>(tls.trust)));
+    add(tls.authority_pem);
+    if (!tls.identity) return;
+    add(tls.identity->certificate_pem);
+    add(tls.identity->key_pem.reveal());
   }
-  const Fingerprint key = Fingerprint::of_der(text);
-  wipe(text);
-  return key;
+  Fingerprint hash() const { return Fingerprint::of_der(text_); }
+
+ private:
+  std::string text_;
+};
+
+Fingerprint line_key(const Request& request, const Url& url, const std::string& proxy) {
+  KeyText text;
+  text.add(url.origin());
+  text.add(proxy);
+  text.add(std::to_string(static_cast<int>(request.version)));
+  text.add(to_string(request.tls.pin));
+  text.add(request.tls.server_name);
+  text.add_material(request.tls);
+  return text.hash();
+}
+
+Fingerprint material_key(const Tls& tls) {
+  KeyText text;
+  text.add_material(tls);
+  return text.hash();
 }
 
 Proxies everything_through(const std::string& proxy) {
@@ -73,6 +91,22 @@ class CurlTransport::Pool {
     return line;
   }
 
+  /// As few identities are shown to many endpoints.
+  std::shared_ptr<const TlsMaterial> material(const Tls& tls) {
+    constexpr std::size_t many = 16;
+    const Fingerprint key = material_key(tls);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::ranges::find(materials_, key, &Known::key);
+      if (found != materials_.end()) return found->material;
+    }
+    auto fresh = std::make_shared<const TlsMaterial>(tls);
+    const std::lock_guard lock(mutex_);
+    if (materials_.size() >= many) materials_.pop_back();
+    materials_.push_front({key, fresh});
+    return fresh;
+  }
+
   void give_back(const Fingerprint& key, std::unique_ptr<CurlLine> line) {
     std::list<Idle> surplus;  // closed without the lock: that talks to the far side
     const std::lock_guard lock(mutex_);
@@ -92,11 +126,17 @@ class CurlTransport::Pool {
     std::unique_ptr<CurlLine> line;
   };
 
+  struct Known {
+    Fingerprint key;
+    std::shared_ptr<const TlsMaterial> material;
+  };
+
   const Options options_;
   const Proxies proxies_;
   CurlSurroundings surroundings_;
   std::mutex mutex_;
   std::list<Idle> idle_;
+  std::list<Known> materials_;
 };
 
 CurlTransport::CurlTransport() : CurlTransport(Options{}) {}
@@ -117,7 +157,7 @@ Response CurlTransport::exchange(const Request& request, BodySink& sink, std::st
 
   const Fingerprint key = line_key(request, *url, proxy);
   auto line = pool_->take(key);
-  if (!line) line = std::make_unique<CurlLine>(request.tls);
+  if (!line) line = std::make_unique<CurlLine>(request.tls, pool_->material(request.tls));
   // A line on which an exchange failed is not kept: what stands on it is not known.
   Response response = [&] {
     CurlExchange exchange(*line, request, *url, sink);

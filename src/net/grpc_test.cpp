@@ -241,6 +241,14 @@ TEST_F(Grpc, ALossAfterTheDeadlineIsDeadlineExceeded) {
   EXPECT_EQ(fault_of_unary(), Fault::Unreachable) << "nothing was sent: the caller may repeat it";
 }
 
+TEST_F(Grpc, ALossInTheLastMillisecondBeforeTheDeadlineIsDeadlineExceeded) {
+  call_.deadline = 1ms;  // libcurl's alarm may ring so early
+  transport_.fail_before_head = Fault::Lost;
+  EXPECT_EQ(grpc_unary(transport_, call_).status.code, GrpcCode::DeadlineExceeded);
+  call_.deadline = 1h;
+  EXPECT_EQ(fault_of_unary(), Fault::Lost) << "the deadline was far away";
+}
+
 TEST_F(Grpc, AMessageOverTheLimitIsRejectedBeforeItIsRead) {
   call_.message_limit = 4;
   status("0");

@@ -5,6 +5,7 @@
 
 #include <openssl/ssl.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,17 @@ std::vector<Certificate> read_certificates(std::string_view pem, std::string_vie
 /// message.
 PrivateKey read_private_key(const Secret& pem, std::string_view what);
 
+/// What the texts of a Tls say, as OpenSSL wants it. Reading it takes longer than a handshake, and
+/// it does not change: connections share it.
+struct TlsMaterial {
+  /// Throws Error(Usage) where a text is broken, or certificate and key do not belong together.
+  explicit TlsMaterial(const Tls& tls);
+
+  std::vector<Certificate> authorities;
+  std::vector<Certificate> chain;  // with `key`: who the client says it is
+  PrivateKey key;
+};
+
 /// `bad certificate (42)`: an alert of RFC 8446 section 6 by name and number.
 std::string alert_text(int alert);
 
@@ -30,7 +42,7 @@ std::string alert_text(int alert);
 /// showed and said. Lives at one address as long as any SSL_CTX that it was installed in.
 class TlsClient {
  public:
-  explicit TlsClient(const Tls& tls);
+  TlsClient(const Tls& tls, std::shared_ptr<const TlsMaterial> material);
   TlsClient(const TlsClient&) = delete;
   TlsClient& operator=(const TlsClient&) = delete;
 
@@ -53,9 +65,7 @@ class TlsClient {
   static void watch(const SSL* ssl, int where, int value) noexcept;
 
   Tls tls_;
-  std::vector<Certificate> authorities_;
-  std::vector<Certificate> chain_;
-  PrivateKey key_;
+  std::shared_ptr<const TlsMaterial> material_;
   std::string problem_;
   std::optional<Fingerprint> peer_;
   std::string protocol_;
