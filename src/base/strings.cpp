@@ -28,6 +28,7 @@ std::optional<Number> parse_number(std::string_view text) noexcept {
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
+  parts.reserve(1 + static_cast<std::size_t>(std::count(text.begin(), text.end(), separator)));
   for (;;) {
     const std::size_t end = text.find(separator);
     parts.emplace_back(text.substr(0, end));
@@ -37,7 +38,12 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
-  return fmt::format("{}", fmt::join(parts, separator));
+  std::string all;
+  for (const std::string& part : parts) {
+    if (&part != &parts.front()) all += separator;
+    all += part;
+  }
+  return all;
 }
 
 std::string_view trim(std::string_view text) noexcept {

@@ -64,8 +64,7 @@ Value read_dotenv(std::string_view text, std::string_view name) {
     entry.key = key;
     entry.value =
         Value::string(replace_all(std::string_view{line}.substr(equals + 1), "\\n", "\n"));
-    entry.comments.before = std::move(comments);
-    comments.clear();
+    if (!comments.empty()) entry.comments().before = std::exchange(comments, {});
   }
   map.comments().after = std::move(comments);
   return map;
@@ -85,10 +84,10 @@ std::string write_dotenv(const Value& map) {
     if (entry.key.find_first_of("=\n") != std::string::npos || entry.key.starts_with('#') ||
         entry.key.empty())
       throw Error(Fault::Usage, fmt::format("a dotenv file cannot hold a key `{}`", entry.key));
-    write_lines(out, entry.comments.before);
-    if (entry.comments.beside) write_lines(out, {*entry.comments.beside});
+    write_lines(out, entry.comments().before);
+    if (entry.comments().beside) write_lines(out, {*entry.comments().beside});
     out += entry.key + "=" + replace_all(entry.value.text(), "\n", "\\n") + "\n";
-    write_lines(out, entry.comments.after);
+    write_lines(out, entry.comments().after);
   }
   write_lines(out, map.comments().after);
   return out;
@@ -173,12 +172,12 @@ void write_group(const std::vector<MasterKey>& keys, Value& out) {
 
 void require_string_keys(const Value& value, std::string_view name) {
   for (const text::Entry& entry : value.entries()) {
-    const bool plain = entry.key_value.is_null() && entry.key_value.style() == text::Style::Any;
-    if (!plain && !entry.key_value.is_string())
+    const bool plain = entry.key_value().is_null() && entry.key_value().style() == text::Style::Any;
+    if (!plain && !entry.key_value().is_string())
       throw Error(Fault::Usage,
                   fmt::format("{}:{}:{}: key `{}` is a {}; SOPS files have only strings as keys",
                               name, entry.key_place.line, entry.key_place.column, entry.key,
-                              to_string(entry.key_value.kind())))
+                              to_string(entry.key_value().kind())))
           .hint("put it in quotes");
     require_string_keys(entry.value, name);
   }
@@ -319,8 +318,8 @@ Value take_metadata(std::vector<Value>& documents, Format format, std::string_vi
       if (first) metadata = std::move(found->value);
       // Comments above the metadata are about what stands before them.
       auto& comments =
-          found == entries.begin() ? document.comments().after : std::prev(found)->comments.after;
-      const auto& orphans = found->comments.before;
+          found == entries.begin() ? document.comments().after : std::prev(found)->comments().after;
+      const auto& orphans = std::as_const(*found).comments().before;
       comments.insert(comments.end(), orphans.begin(), orphans.end());
       entries.erase(found);
     }

@@ -54,9 +54,10 @@ Value any_value(int depth, bool json) {
         const std::string key = any_key();
         if (map.find(key) != nullptr) continue;
         map.set(key, any_value(depth - 1, json));
-        if (!json && *rc::gen::inRange(0, 3) == 0) map.entries().back().comments.beside = " beside";
         if (!json && *rc::gen::inRange(0, 3) == 0)
-          map.entries().back().comments.before.push_back(" before");
+          map.entries().back().comments().beside = " beside";
+        if (!json && *rc::gen::inRange(0, 3) == 0)
+          map.entries().back().comments().before.push_back(" before");
       }
       return map;
     }

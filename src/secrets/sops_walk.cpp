@@ -111,10 +111,14 @@ std::optional<Value> value_of(const Secret& plaintext, std::string_view type, Fo
   return std::nullopt;
 }
 
+template <class T>  // a Value or an Entry
+bool is_commented(const T& value) {
+  const text::Comments& comments = value.comments();
+  return !comments.before.empty() || comments.beside || !comments.after.empty();
+}
+
 void replace(Value& value, Value fresh) {
-  const text::Comments& comments = std::as_const(value).comments();
-  if (!comments.before.empty() || comments.beside || !comments.after.empty())
-    fresh.comments() = comments;
+  if (is_commented(value)) fresh.comments() = std::as_const(value).comments();
   fresh.set_place(value.place());
   value = std::move(fresh);
 }
@@ -229,8 +233,7 @@ void Sealer::document(Value& root) {
   path_.clear();
   shown_.clear();
   active_.assign(1, {});
-  const text::Comments& own = std::as_const(root).comments();
-  const bool commented = !own.before.empty() || own.beside || !own.after.empty();
+  const bool commented = is_commented(root);
   if (commented) {
     comments(root.comments().before);
     if (root.comments().beside) comment(*root.comments().beside);
@@ -245,27 +248,28 @@ void Sealer::collection(Value& whole) {
   std::string previous;
   for (text::Entry& entry : whole.entries()) {
     neighbours_ = {entry.key, previous};
-    comments(entry.comments.before);
+    const bool commented = is_commented(entry);
+    if (commented) comments(entry.comments().before);
     // What stands beside a flow collection belongs inside of it for sops.
     const bool flow = !entry.value.is_scalar() &&
                       (entry.value.style() == text::Style::Flow || entry.value.size() == 0);
-    if (entry.comments.beside && !flow) comment(*entry.comments.beside);
+    const bool beside = commented && entry.comments().beside;
+    if (beside && !flow) comment(*entry.comments().beside);
     path_.push_back(entry.key);
     shown_.push_back(entry.key);
-    if (entry.comments.beside && flow) comment(*entry.comments.beside);
+    if (beside && flow) comment(*entry.comments().beside);
     value(entry.value);
     path_.pop_back();
     shown_.pop_back();
     active_.back().clear();
     neighbours_ = {entry.key};
-    comments(entry.comments.after);
+    if (commented) comments(entry.comments().after);
     previous = entry.key;
   }
   neighbours_ = around;
   for (std::size_t i = 0; i < whole.items().size(); ++i) {
     Value& item = whole.items()[i];
-    const text::Comments& own = std::as_const(item).comments();
-    const bool commented = !own.before.empty() || own.beside || !own.after.empty();
+    const bool commented = is_commented(item);
     if (commented) {
       comments(item.comments().before);
       if (item.comments().beside) comment(*item.comments().beside);

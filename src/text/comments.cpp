@@ -29,7 +29,7 @@ struct Slot {
   Value* item;
   Entry* entry;
 
-  Comments& comments() const { return entry != nullptr ? entry->comments : item->comments(); }
+  Comments& comments() const { return entry != nullptr ? entry->comments() : item->comments(); }
 };
 
 /// The places of one document that comments can hang on, in the order of the text.

@@ -376,7 +376,7 @@ class Editor {
     std::size_t from = std::max(begin, indicator);
     if (!old.tag().empty() || begin == old.place().end || head.empty()) from = indicator;
     const std::string shown = from == indicator ? head : std::string{trim_front(head)};
-    std::size_t to = std::max(old.place().end, from);
+    std::size_t to = std::max<std::size_t>(old.place().end, from);
     if (old.style() == Style::Literal || old.style() == Style::Folded) {
       const std::size_t header = line_end(source_, begin);
       const std::size_t token = std::min(source_.find_first_of(" \t\r\n", begin), header);
@@ -409,7 +409,7 @@ class Editor {
       if (parent != nullptr) return replace_child(*parent, parent_index, empty);
       return splice(place.begin, line_end(source_, place.end), collection.is_map() ? "{}" : "[]");
     }
-    const Comments& comments = collection.is_map() ? collection.entries()[index].comments
+    const Comments& comments = collection.is_map() ? collection.entries()[index].comments()
                                                    : collection.items()[index].comments();
     std::size_t line = line_start(source_, begin);
     const std::string_view lead = source_.substr(line, begin - line);

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 #include <rapidjson/error/en.h>
-#include <rapidjson/memorystream.h>
 #include <rapidjson/reader.h>
+#include <rapidjson/stream.h>
 
 #include <algorithm>
 #include <cmath>
@@ -34,13 +34,21 @@ bool is_json_number(std::string_view text) {
   return at == text.size();
 }
 
+/// RapidJSON works on copies of its own streams while it reads a token; of this one it does not, so
+/// that the position is right while it calls.
+struct Stream : rapidjson::InsituStringStream {
+  explicit Stream(char* text) : rapidjson::InsituStringStream(text) {}
+  std::size_t position() const { return static_cast<std::size_t>(src_ - head_); }
+};
+
 /// Builds the tree from RapidJSON's calls. It is told no positions, but between two tokens stand
 /// only blanks, commas and colons: each token begins behind those that follow the one before it.
 class Builder {
  public:
-  Builder(std::string_view text, std::size_t offset, const rapidjson::MemoryStream& stream,
-          const Limits& limits)
-      : text_(text), offset_(offset), stream_(stream), limits_(limits) {}
+  Builder(std::string_view text, std::size_t offset, const Stream& stream, const Limits& limits)
+      : text_(text), offset_(offset), stream_(stream), limits_(limits) {
+    stack_.reserve(8);
+  }
 
   bool Null() { return add(Value::scalar(Kind::Null, "null", Style::Plain)); }
   bool Bool(bool value) { return add(Value::boolean(value)); }
@@ -53,8 +61,10 @@ class Builder {
     token();
     std::string number{text_.substr(at_.begin - offset_, end_ - at_.begin)};
     // As go tools do: what fits 64 bits is an integer, anything else a float that keeps its text.
+    constexpr std::size_t always_fits = 18;
+    const bool whole = number.find_first_of(".eE") == std::string::npos;
     const bool integer =
-        number.find_first_of(".eE") == std::string::npos && read_integer(number).has_value();
+        whole && (number.size() <= always_fits || read_integer(number).has_value());
     if (!integer && !read_float(number) && !read_integer(number))
       return fail(fmt::format("`{}` is out of range", number.substr(0, 40)));
     return put(Value::scalar(integer ? Kind::Int : Kind::Float, std::move(number), Style::Plain));
@@ -95,7 +105,7 @@ class Builder {
   };
 
   static bool is_second(Frame& frame, const std::string& key) {
-    constexpr std::size_t few = 16;
+    constexpr std::size_t few = 32;
     const auto& entries = frame.value.entries();
     if (entries.size() < few) return frame.value.find(key) != nullptr;
     if (entries.size() == few)
@@ -110,7 +120,7 @@ class Builder {
       return c == ' ' || c == '\n' || c == ',' || c == ':' || c == '\r' || c == '\t';
     };
     while (begin < text_.size() && between(text_[begin])) ++begin;
-    end_ = (bracket ? begin + 1 : stream_.Tell()) + offset_;
+    end_ = (bracket ? begin + 1 : stream_.position()) + offset_;
     for (; cursor_ < begin; ++cursor_) {
       const char c = text_[cursor_];
       if (c == '\n' || (c == '\r' && text_[cursor_ + 1] != '\n')) {
@@ -181,7 +191,7 @@ class Builder {
 
   std::string_view text_;
   std::size_t offset_;
-  const rapidjson::MemoryStream& stream_;
+  const Stream& stream_;
   Limits limits_;
   std::size_t end_ = offset_;
   std::size_t cursor_ = 0;
@@ -199,11 +209,14 @@ Value read(std::string_view text, const Limits& limits) {
   check_source(text, limits, /*yaml=*/false);
   const std::size_t offset = text.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   text.remove_prefix(offset);
-  rapidjson::MemoryStream stream(text.data(), text.size());
+  // Strings are decoded where they stand, in a copy; there is no NUL byte in it that would end it.
+  std::string copy{text};
+  Stream stream(copy.data());
   Builder builder(text, offset, stream, limits);
   rapidjson::Reader reader;
   // Iterative: the depth of a text must not become the depth of our stack.
-  constexpr unsigned flags = rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag;
+  constexpr unsigned flags = rapidjson::kParseIterativeFlag | rapidjson::kParseInsituFlag |
+                             rapidjson::kParseNumbersAsStringsFlag;
   const auto result = reader.Parse<flags>(stream, builder);
   if (result.IsError()) {
     if (builder.trouble()) throw *builder.trouble();

@@ -38,6 +38,20 @@ TEST(Json, ReadsWithPlacesAndWritesTheSame) {
   EXPECT_EQ(parse_json(emit_json(v), "t"), v);
 }
 
+TEST(Json, FindsWhatIsNotAllowedAtEveryPlace) {
+  // Texts are looked through eight bytes at a time.
+  for (std::size_t at = 0; at < 40; ++at) {
+    for (const char bad : {'\0', '\x80', '\xFF'}) {
+      std::string text = "\"" + std::string(40, 'x') + "\"";
+      text[at + 1] = bad;
+      EXPECT_THAT(trouble(text), StartsWith("x.json:1:" + std::to_string(at + 2) + ": ")) << at;
+    }
+    std::string text = "\"" + std::string(40, 'x') + "\"";
+    text.replace(at + 1, 1, "\xC3\xBC\x7F");
+    EXPECT_EQ(parse_json(text, "t").text(), text.substr(1, text.size() - 2));
+  }
+}
+
 TEST(Json, CountsLines) {
   const Value v = parse_json("\xEF\xBB\xBF{\r\n \"a\": [\n\n  7]}", "t");
   EXPECT_EQ(v.find({"a", "0"})->place().line, 4u);

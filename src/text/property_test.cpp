@@ -120,7 +120,7 @@ Value any_value(int depth, bool json) {
       const std::string key = *nasty_string();
       if (collection.find(key) != nullptr) continue;
       collection.set(key, std::move(child));
-      if (!json) collection.entries().back().comments = any_comments();
+      if (!json) collection.entries().back().comments() = any_comments();
     }
   }
   if (*rc::gen::inRange(0, 3) == 0) collection.set_style(Style::Flow);
@@ -194,7 +194,7 @@ Value* find_path(Value& root, const Path& path) {
 RC_GTEST_PROP(EditProperty, SetChangesOneValueAndNothingElse, ()) {
   Value value = Value::map();
   for (int i = 0; i < 3; ++i) value.set("k" + std::to_string(i), any_value(3, false));
-  for (Entry& entry : value.entries()) entry.comments = any_comments();
+  for (Entry& entry : value.entries()) entry.comments() = any_comments();
   const std::string text = emit_yaml(value);
   std::vector<Path> paths;
   collect_paths(value, {}, paths);
@@ -222,7 +222,7 @@ RC_GTEST_PROP(EditProperty, SetChangesOneValueAndNothingElse, ()) {
 RC_GTEST_PROP(EditProperty, EraseTakesOneEntryAway, ()) {
   Value value = Value::map();
   for (int i = 0; i < 3; ++i) value.set("k" + std::to_string(i), any_value(3, false));
-  for (Entry& entry : value.entries()) entry.comments = any_comments();
+  for (Entry& entry : value.entries()) entry.comments() = any_comments();
   const std::string text = emit_yaml(value);
   std::vector<Path> paths;
   collect_paths(value, {}, paths);

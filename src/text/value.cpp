@@ -1,11 +1,15 @@
 #include "text/value.hpp"
 
+#include "base/error.hpp"
 #include "base/secret.hpp"
 #include "text/scalar.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <memory>
 #include <utility>
 
 namespace rocca::text {
@@ -30,6 +34,90 @@ const char* to_string(Kind kind) noexcept {
       return "map";
   }
   return "";
+}
+
+static_assert(sizeof(Value) == 64 && sizeof(Entry) <= 120);
+
+const std::string& Value::no_text() noexcept {
+  static const std::string none;
+  return none;
+}
+
+void Value::destroy() noexcept {
+  if (is_scalar())
+    std::destroy_at(&text_);
+  else if (is_list())
+    std::destroy_at(&items_);
+  else
+    std::destroy_at(&entries_);
+}
+
+void Value::become(const Value& other) {
+  if (other.is_scalar())
+    std::construct_at(&text_, other.text_);
+  else if (other.is_list())
+    std::construct_at(&items_, other.items_);
+  else
+    std::construct_at(&entries_, other.entries_);
+  kind_ = other.kind_;
+}
+
+void Value::become(Value&& other) noexcept {
+  if (other.is_scalar())
+    std::construct_at(&text_, std::move(other.text_));
+  else if (other.is_list())
+    std::construct_at(&items_, std::move(other.items_));
+  else
+    std::construct_at(&entries_, std::move(other.entries_));
+  kind_ = other.kind_;
+}
+
+Value::Value(const Value& other) : rare_(other.rare_), place_(other.place_), style_(other.style_) {
+  become(other);
+}
+
+Value::Value(Value&& other) noexcept
+    : rare_(std::move(other.rare_)), place_(other.place_), style_(other.style_) {
+  become(std::move(other));
+}
+
+Value& Value::operator=(const Value& other) {
+  return *this = Value{other};
+}
+
+Value& Value::operator=(Value&& other) noexcept {
+  // By way of a third: what is taken may lie inside of this one, and would go with it.
+  Value taken{std::move(other)};
+  destroy();
+  rare_ = std::move(taken.rare_);
+  place_ = taken.place_;
+  style_ = taken.style_;
+  become(std::move(taken));
+  return *this;
+}
+
+const std::vector<Value>& Value::items() const noexcept {
+  static const std::vector<Value> none;
+  return is_list() ? items_ : none;
+}
+
+std::vector<Value>& Value::items() {
+  if (is_list()) return items_;
+  static thread_local std::vector<Value> none;
+  none.clear();
+  return none;
+}
+
+const std::vector<Entry>& Value::entries() const noexcept {
+  static const std::vector<Entry> none;
+  return is_map() ? entries_ : none;
+}
+
+std::vector<Entry>& Value::entries() {
+  if (is_map()) return entries_;
+  static thread_local std::vector<Entry> none;
+  none.clear();
+  return none;
 }
 
 Value Value::scalar(Kind kind, std::string text, Style style) {
@@ -62,13 +150,16 @@ Value Value::list() {
 
 Value Value::list(std::vector<Value> items) {
   Value value;
+  value.destroy();
+  std::construct_at(&value.items_, std::move(items));
   value.kind_ = Kind::List;
-  value.items_ = std::move(items);
   return value;
 }
 
 Value Value::map() {
   Value value;
+  value.destroy();
+  std::construct_at(&value.entries_);
   value.kind_ = Kind::Map;
   return value;
 }
@@ -112,19 +203,20 @@ const std::string* Value::as_string() const noexcept {
 }
 
 Value& Value::append(Value item) {
+  if (is_null()) *this = list();
+  if (!is_list()) throw Error(Fault::Bug, fmt::format("a {} has no items", to_string(kind_)));
   return items_.emplace_back(std::move(item));
 }
 
 const Value* Value::find(std::string_view key) const noexcept {
+  if (!is_map()) return nullptr;
   for (const Entry& entry : entries_)
     if (entry.key == key) return &entry.value;
   return nullptr;
 }
 
 Value* Value::find(std::string_view key) noexcept {
-  for (Entry& entry : entries_)
-    if (entry.key == key) return &entry.value;
-  return nullptr;
+  return const_cast<Value*>(std::as_const(*this).find(key));
 }
 
 const Value* Value::find(std::initializer_list<std::string_view> path) const noexcept {
@@ -150,6 +242,8 @@ Value* Value::find(std::initializer_list<std::string_view> path) noexcept {
 
 Value& Value::set(std::string_view key, Value value) {
   if (Value* found = find(key)) return *found = std::move(value);
+  if (is_null()) *this = map();
+  if (!is_map()) throw Error(Fault::Bug, fmt::format("a {} has no entries", to_string(kind_)));
   if (entries_.empty()) entries_.reserve(4);  // entries are large, and few maps have only one
   Entry& entry = entries_.emplace_back();
   entry.key = key;
@@ -158,46 +252,60 @@ Value& Value::set(std::string_view key, Value value) {
 }
 
 bool Value::erase(std::string_view key) {
-  return std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; }) > 0;
+  return is_map() &&
+         std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; }) > 0;
 }
 
 std::size_t Value::size() const noexcept {
-  return is_map() ? entries_.size() : items_.size();
+  return is_map() ? entries_.size() : is_list() ? items_.size() : 0;
+}
+
+namespace {
+
+void wipe(Comments& comments) noexcept {
+  for (std::string& line : comments.before) rocca::wipe(line);
+  if (comments.beside) rocca::wipe(*comments.beside);
+  for (std::string& line : comments.after) rocca::wipe(line);
+}
+
+}  // namespace
+
+void Entry::wipe() noexcept {
+  value.wipe();
+  if (Rare* rare = rare_.find()) text::wipe(rare->comments);
 }
 
 void Value::wipe() noexcept {
-  rocca::wipe(text_);
-  for (Value& item : items_) item.wipe();
-  for (Entry& entry : entries_) entry.value.wipe();
-  for (Rare& rare : rare_) {
-    for (std::string& line : rare.comments.before) rocca::wipe(line);
-    if (rare.comments.beside) rocca::wipe(*rare.comments.beside);
-    for (std::string& line : rare.comments.after) rocca::wipe(line);
+  if (is_list()) {
+    for (Value& item : items_) item.wipe();
+  } else if (is_map()) {
+    for (Entry& entry : entries_) entry.wipe();
+  } else {
+    rocca::wipe(text_);
   }
-  items_.clear();
-  entries_.clear();
+  if (Rare* rare = rare_.find()) text::wipe(rare->comments);
+  destroy();
+  std::construct_at(&text_);
   kind_ = Kind::Null;
 }
 
 const std::string& Value::tag() const noexcept {
-  static const std::string none;
-  return rare_.empty() ? none : rare_.front().tag;
+  return rare_.get().tag;
 }
 
 void Value::set_tag(std::string tag) {
-  if (rare_.empty() && tag.empty()) return;
-  if (rare_.empty()) rare_.emplace_back();
-  rare_.front().tag = std::move(tag);
+  if (Rare* rare = rare_.find())
+    rare->tag = std::move(tag);
+  else if (!tag.empty())
+    rare_.make().tag = std::move(tag);
 }
 
 const Comments& Value::comments() const noexcept {
-  static const Comments none;
-  return rare_.empty() ? none : rare_.front().comments;
+  return rare_.get().comments;
 }
 
 Comments& Value::comments() {
-  if (rare_.empty()) rare_.emplace_back();
-  return rare_.front().comments;
+  return rare_.make().comments;
 }
 
 namespace {

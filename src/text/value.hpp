@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,11 +22,19 @@ const char* to_string(
 /// Where a value stands in its text. Line and column count from 1 (column in characters); 0: made
 /// in memory.
 struct Place {
-  std::size_t line = 0;
-  std::size_t column = 0;
-  std::size_t begin = 0;  // bytes, from the start of the text
-  std::size_t end =
-      0;  // one past its last byte (block collections: past their last entry's last byte)
+  constexpr Place() = default;
+  /// No text that is read comes near 4 GiB (Limits), and every value carries one of these.
+  constexpr Place(std::size_t line_, std::size_t column_, std::size_t begin_, std::size_t end_)
+      : line(static_cast<std::uint32_t>(line_)),
+        column(static_cast<std::uint32_t>(column_)),
+        begin(static_cast<std::uint32_t>(begin_)),
+        end(static_cast<std::uint32_t>(end_)) {}
+
+  std::uint32_t line = 0;
+  std::uint32_t column = 0;
+  std::uint32_t begin = 0;  // bytes, from the start of the text
+  // One past its last byte (block collections: past their last entry's last byte).
+  std::uint32_t end = 0;
 };
 
 enum class Style : std::uint8_t { Any, Plain, Single, Double, Literal, Folded, Block, Flow };
@@ -43,13 +52,36 @@ struct Comments {
 
 struct Entry;
 
+/// What few of many have: nothing but a pointer where it is not there. A value type.
+template <class T>
+class Rarely {
+ public:
+  Rarely() = default;
+  ~Rarely() = default;
+  Rarely(const Rarely& other) : held_(other.held_ ? std::make_unique<T>(*other.held_) : nullptr) {}
+  Rarely(Rarely&&) noexcept = default;
+  Rarely& operator=(const Rarely& other) { return *this = Rarely{other}; }  // NOLINT(misc-*)
+  Rarely& operator=(Rarely&&) noexcept = default;
+
+  const T& get() const noexcept {
+    static const T none;
+    return held_ ? *held_ : none;
+  }
+  T* find() noexcept { return held_.get(); }
+  T& make() {
+    if (!held_) held_ = std::make_unique<T>();
+    return *held_;
+  }
+
+ private:
+  std::unique_ptr<T> held_;
+};
+
 /// One value of a YAML or JSON document: ordered, typed, and aware of its place. A value type.
 class Value {
  public:
-  // Written out and defined below Entry: clang 14 asks for a vector's whole element type already
-  // here.
-  Value();  // null
-  ~Value();
+  Value() noexcept : text_() {}  // null
+  ~Value() { destroy(); }
   Value(const Value&);
   Value(Value&&) noexcept;
   Value& operator=(const Value&);
@@ -76,26 +108,29 @@ class Value {
 
   /// A scalar's text: for strings the decoded content, otherwise what stood in the file (`0x1F`,
   /// `1e3`, `~`).
-  const std::string& text() const noexcept { return text_; }
+  const std::string& text() const noexcept { return is_scalar() ? text_ : no_text(); }
   std::optional<bool> as_bool() const noexcept;
   std::optional<std::int64_t> as_int() const noexcept;
   std::optional<std::uint64_t> as_uint() const noexcept;
   std::optional<double> as_float() const noexcept;  // Int too
   const std::string* as_string() const noexcept;    // nullptr unless String
 
-  const std::vector<Value>& items() const noexcept { return items_; }
-  std::vector<Value>& items() noexcept { return items_; }
-  Value& append(Value item);
+  /// Of anything but a list there are none, and what is put there is lost.
+  const std::vector<Value>& items() const noexcept;
+  std::vector<Value>& items();
+  Value& append(Value item);  // null becomes a list
 
-  const std::vector<Entry>& entries() const noexcept { return entries_; }
-  std::vector<Entry>& entries() noexcept { return entries_; }
+  /// Of anything but a map there are none, and what is put there is lost.
+  const std::vector<Entry>& entries() const noexcept;
+  std::vector<Entry>& entries();
   /// The value under a key of a map; nullptr if this is no map or has no such key.
   const Value* find(std::string_view key) const noexcept;
   Value* find(std::string_view key) noexcept;
   /// Follows keys and list indices: `{"spec", "nodes", "0"}`.
   const Value* find(std::initializer_list<std::string_view> path) const noexcept;
   Value* find(std::initializer_list<std::string_view> path) noexcept;
-  /// Replaces the value under `key` in its place, or adds the key at the end. Returns the value.
+  /// Replaces the value under `key` in its place, or adds the key at the end; null becomes a map.
+  /// Returns the value.
   Value& set(std::string_view key, Value value);
   bool erase(std::string_view key);
   std::size_t size() const noexcept;  // entries or items
@@ -123,34 +158,50 @@ class Value {
   friend bool operator==(const Value& a, const Value& b);
 
  private:
-  Kind kind_ = Kind::Null;
-  Style style_ = Style::Any;
-  Place place_;
-  std::string text_;
-  std::vector<Value> items_;
-  std::vector<Entry> entries_;
   struct Rare {
     std::string tag;
     Comments comments;
   };
-  std::vector<Rare> rare_;  // none or one: few values have a tag or comments, and a million values
-                            // should stay small
+
+  static const std::string& no_text() noexcept;
+  void destroy() noexcept;
+  /// Only while it holds nothing: right behind `destroy`, or at the beginning of a constructor.
+  void become(const Value& other);
+  void become(Value&& other) noexcept;
+
+  // A scalar has a text, a list items, a map entries. A plan of a large cluster holds hundreds of
+  // thousands of values: they take 64 bytes each.
+  union {
+    std::string text_;
+    std::vector<Value> items_;
+    std::vector<Entry> entries_;
+  };
+  Rarely<Rare> rare_;
+  Place place_;
+  Kind kind_ = Kind::Null;
+  Style style_ = Style::Any;
 };
 
 struct Entry {
   std::string key;
   Value value;
   Place key_place;
-  Comments comments;
-  Value key_value;  // the key as a value, where it is no plain string: `1: x`, or quoted
+
+  const Comments& comments() const noexcept { return rare_.get().comments; }
+  Comments& comments() { return rare_.make().comments; }
+  /// The key as a value, where it is no plain string (`1: x`, or quoted); null: it is one.
+  const Value& key_value() const noexcept { return rare_.get().key; }
+  void set_key_value(Value key_value) { rare_.make().key = std::move(key_value); }
+  void wipe() noexcept;
+
+ private:
+  struct Rare {
+    Comments comments;
+    Value key;
+  };
+  Rarely<Rare> rare_;
 };
 
-inline Value::Value() = default;
-inline Value::~Value() = default;
-inline Value::Value(const Value&) = default;
-inline Value::Value(Value&&) noexcept = default;
-inline Value& Value::operator=(const Value&) = default;
-inline Value& Value::operator=(Value&&) noexcept = default;
 inline Value Value::null() {
   return {};
 }

@@ -26,6 +26,12 @@ struct Shape {
   bool tidy = true;  // no blanks at the ends of lines: fit for a block that an editor may touch
 };
 
+/// Letters, digits and the like, which may stand anywhere in any style.
+bool is_harmless(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '.' && c <= '9') || c == '_' ||
+         c == '+' || c == '=' || c == ';' || c == '~' || c == '(' || c == ')';
+}
+
 Shape shape_of(std::string_view text) {
   Shape shape;
   const auto forbid_plain = [&] { shape.plain_in_block = shape.plain_in_flow = false; };
@@ -39,6 +45,10 @@ Shape shape_of(std::string_view text) {
   if (text.find_first_not_of('\n') == std::string_view::npos) shape.literal = false;
   char32_t before = 0;
   for (std::size_t at = 0; at < text.size();) {
+    if (is_harmless(text[at])) {
+      before = static_cast<unsigned char>(text[at++]);
+      continue;
+    }
     const auto [code, size] = character_at(text, at);
     const bool first = at == 0;
     at += size;
@@ -200,7 +210,7 @@ bool holds_comments(const Value& value) {
                        return has_comments(item.comments()) || holds_comments(item);
                      }) ||
          std::any_of(value.entries().begin(), value.entries().end(), [](const Entry& entry) {
-           return has_comments(entry.comments) || holds_comments(entry.value);
+           return has_comments(entry.comments()) || holds_comments(entry.value);
          });
 }
 
@@ -277,7 +287,7 @@ std::string Emitter::string_text(const Value& value, bool flow) {
 }
 
 std::string Emitter::key_text(const Entry& entry, bool flow) {
-  const Value& own = entry.key_value;
+  const Value& own = entry.key_value();
   std::string text;
   if (own.text() == entry.key && (own.style() != Style::Any || !own.is_null())) {
     Value key = own;
@@ -381,7 +391,7 @@ void Emitter::behind(const Value& value, const Comments& comments, std::size_t c
     return;
   }
   const auto& first =
-      value.is_map() ? value.entries().front().comments : value.items().front().comments();
+      value.is_map() ? value.entries().front().comments() : value.items().front().comments();
   if (in_list && value.tag().empty() && !comments.beside && first.before.empty()) {
     out_ += ' ';
     collection(value, next, /*first_indented=*/false);
@@ -395,15 +405,15 @@ void Emitter::behind(const Value& value, const Comments& comments, std::size_t c
 void Emitter::collection(const Value& value, std::size_t column, bool first_indented) {
   bool indented = first_indented;
   for (const Entry& entry : value.entries()) {
-    lines(entry.comments.before, column);
+    lines(entry.comments().before, column);
     if (indented) out_.append(column, ' ');
     indented = true;
     const std::string key = key_text(entry, false);
     out_ += key;
     if (key.ends_with('\n')) out_.append(column, ' ');
     out_ += ':';
-    behind(entry.value, entry.comments, column, false);
-    lines(entry.comments.after, column);
+    behind(entry.value, entry.comments(), column, false);
+    lines(entry.comments().after, column);
   }
   for (const Value& item : value.items()) {
     lines(item.comments().before, column);

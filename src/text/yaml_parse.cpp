@@ -208,10 +208,8 @@ class Reader {
     const std::size_t from = result.begin - offset_;
     const std::string_view skipped = text_.substr(from, at - from);
     const Place step = place_of(skipped, skipped.size());
-    result.line += step.line - 1;
-    result.column = step.line == 1 ? result.column + step.column - 1 : step.column;
-    result.begin = at + offset_;
-    return result;
+    const std::size_t before = step.line == 1 ? result.column - 1 : 0;
+    return {result.line + step.line - 1, before + step.column, at + offset_, result.end};
   }
 
   void take(const yaml_event_t& event) {
@@ -256,7 +254,7 @@ class Reader {
       if (block) begin = std::min(line_end(text_, begin), where.end - offset_);
       covered_.push_back({begin, where.end - offset_});
     }
-    if (block) where.end = block_end(where);
+    if (block) where = {where.line, where.column, where.begin, block_end(where)};
     value.set_place(where);
     count({1, 0}, event.start_mark);
     if (raw.anchor != nullptr) remember(std::string{view(raw.anchor)}, value, event.start_mark);
@@ -384,7 +382,7 @@ class Reader {
     stack_.pop_back();
     Place where = frame.value.place();
     if (frame.value.style() == Style::Flow) {
-      where.end = byte(event.end_mark) + offset_;
+      where = {where.line, where.column, where.begin, byte(event.end_mark) + offset_};
     } else if (frame.value.is_list()) {
       where.end = where.begin + 1;
       if (!frame.value.items().empty())
@@ -449,7 +447,7 @@ class Reader {
     frame.has_key = true;
     refuse_second(frame, event);
     if (!value.is_string() || value.style() != Style::Plain || !value.tag().empty())
-      frame.entry.key_value = std::move(value);
+      frame.entry.set_key_value(std::move(value));
   }
 
   void refuse_second(Frame& frame, const yaml_event_t& event) {

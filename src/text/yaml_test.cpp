@@ -55,7 +55,7 @@ TEST(Yaml, PlacesCountFromTheByteOrderMarkToo) {
       "a: x # c\r\nb: y\r\n";
   const Value v = parse_yaml(text, "t");
   EXPECT_EQ(text.substr(v.find("b")->place().begin, 1), "y");
-  EXPECT_EQ(v.entries()[0].comments.beside, " c");
+  EXPECT_EQ(v.entries()[0].comments().beside, " c");
 }
 
 TEST(Yaml, TypesExplicitTags) {
@@ -83,7 +83,7 @@ TEST(Yaml, ReadsStreams) {
 TEST(Yaml, KeepsMergeKeysAndNumericKeys) {
   const Value v = parse_yaml("x: &b {a: 1}\nw: {<<: *b, 7: z}\n", "t");
   EXPECT_EQ(v.find({"w", "<<", "a"})->as_int(), 1);
-  EXPECT_EQ(v.find("w")->entries()[1].key_value.as_int(), 7);
+  EXPECT_EQ(v.find("w")->entries()[1].key_value().as_int(), 7);
   EXPECT_EQ(emit_yaml(v), "x: {a: 1}\nw: {<<: {a: 1}, 7: z}\n");
 }
 
@@ -129,12 +129,12 @@ TEST(Comments, HangOnWhatTheyBelongTo) {
       "# flow\n\n# foot\n",
       "t");
   EXPECT_THAT(v.comments().before, ElementsAre(" head"));
-  EXPECT_THAT(v.entries()[0].comments.before, ElementsAre(" about a"));
-  EXPECT_EQ(v.entries()[0].comments.beside, " one");
-  EXPECT_THAT(v.find("b")->entries()[0].comments.after, ElementsAre(" end of b"));
-  EXPECT_THAT(v.entries()[2].comments.before, ElementsAre(" about d"));
+  EXPECT_THAT(v.entries()[0].comments().before, ElementsAre(" about a"));
+  EXPECT_EQ(v.entries()[0].comments().beside, " one");
+  EXPECT_THAT(v.find("b")->entries()[0].comments().after, ElementsAre(" end of b"));
+  EXPECT_THAT(v.entries()[2].comments().before, ElementsAre(" about d"));
   EXPECT_EQ(v.find({"d", "0"})->comments().beside, " first");
-  EXPECT_EQ(v.entries()[2].comments.beside, " flow");
+  EXPECT_EQ(v.entries()[2].comments().beside, " flow");
   EXPECT_THAT(v.comments().after, ElementsAre(" foot"));
 }
 
