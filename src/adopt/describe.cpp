@@ -109,15 +109,14 @@ class Describer {
     choose_names();
     choose_hardware();
     choose_pools();
-    Value root = Value::map();
-    root.set("apiVersion", Value::string("rocca.dev/v1"));
-    root.set("kind", Value::string("Cluster"));
-    Value metadata = Value::map();
-    metadata.set("name", Value::string(out_.name));
-    metadata.set_style(text::Style::Flow);
-    root.set("metadata", std::move(metadata));
-    root.set("spec", spec_tree());
-    add_patches(root);
+    Value root = tree();
+    Levels levels = derive_patches(root);
+    if (dissolve_pools(levels)) {
+      root = tree();
+      levels = derive_patches(root);
+    }
+    for (Left& unsaid : unsaid_) out_.left.push_back(std::move(unsaid));
+    put(root, levels);
     root.comments().before = {
         " Taken over by rocca adopt as it ran. What the nodes run beside what",
         " rocca would have given them stands under `patches`."};
@@ -127,6 +126,18 @@ class Describer {
   }
 
  private:
+  Value tree() {
+    Value root = Value::map();
+    root.set("apiVersion", Value::string("rocca.dev/v1"));
+    root.set("kind", Value::string("Cluster"));
+    Value metadata = Value::map();
+    metadata.set("name", Value::string(out_.name));
+    metadata.set_style(text::Style::Flow);
+    root.set("metadata", std::move(metadata));
+    root.set("spec", spec_tree());
+    return root;
+  }
+
   static std::string cluster_name_of(const Draft& node) {
     return text_at(node.main, {"cluster", "clusterName"});
   }
@@ -471,7 +482,8 @@ class Describer {
 
   // ---- what the spec cannot say of the machine configurations
 
-  void add_patches(Value& root) {
+  Levels derive_patches(const Value& root) {
+    unsaid_.clear();
     const spec::Loaded loaded =
         spec::load_text(files_, text::emit_yaml(root), "cluster.yaml", wording_.folder);
     if (loaded.diagnostics.has_errors())
@@ -491,14 +503,25 @@ class Describer {
           talos::decode_config(text::parse_yaml_stream(text.reveal(), "rendered"), minor, problems);
       Difference difference = derive_patch(rendered, node.active, minor);
       for (const std::string& path : difference.unsaid)
-        out_.left.push_back({node.found->remembered.where,
-                             fmt::format("no patch brings {} of its configuration", path)});
+        unsaid_.push_back({node.found->remembered.where,
+                           fmt::format("no patch brings {} of its configuration", path)});
       for (PatchStep& step : difference.steps) shelf.take_from(step, node.active, minor);
       all.push_back(
           {node.name, node.control_plane, node.pool, std::move(difference.steps), own_words(node)});
     }
     out_.secrets = shelf.secrets();
-    put(root, assign(all));
+    return assign(all);
+  }
+
+  /// A spec has no patches for one member of a pool: where one needs its own, all are nodes. Were
+  /// there any?
+  bool dissolve_pools(const Levels& levels) {
+    std::set<std::string> pools;
+    for (const Draft& node : nodes_)
+      if (!node.pool.empty() && levels.nodes.contains(node.name)) pools.insert(node.pool);
+    for (Draft& node : nodes_)
+      if (pools.contains(node.pool)) node.pool.clear();
+    return !pools.empty();
   }
 
   static std::set<std::string> own_words(const Draft& node) {
@@ -537,6 +560,7 @@ class Describer {
   Defaults defaults_;
   bool static_ = false;
   std::map<std::string, std::vector<std::string>> untold_;  // and the ids of the VMs
+  std::vector<Left> unsaid_;
   Description out_;
 };
 

@@ -45,7 +45,8 @@ void compare(const Value* before, const Value* after, const std::string& documen
              const text::Path& path, std::vector<PatchStep>& steps) {
   if (before != nullptr && after != nullptr && *before == *after) return;
   if (after == nullptr) {
-    steps.push_back({document, path, true, std::nullopt});
+    steps.push_back({document, path, true, std::nullopt,
+                     before == nullptr ? std::nullopt : std::optional{*before}});
     return;
   }
   const bool both_maps = after->is_map() && (before == nullptr || before->is_map());
@@ -78,7 +79,7 @@ std::vector<PatchStep> compare(const std::vector<ConfigDocument>& before,
   }
   for (const ConfigDocument& document : before)
     if (document.type != nullptr && find(after, document.id()) == nullptr)
-      steps.push_back({document.id(), {}, true, std::nullopt});
+      steps.push_back({document.id(), {}, true, std::nullopt, document.value});
   return steps;
 }
 
@@ -132,9 +133,9 @@ std::string key_of(const PatchStep& step) {
                      step.value ? text::emit_json(*step.value) : "");
 }
 
-bool names_its_own(const PatchStep& step, const NodeSteps& node) {
-  if (!step.value) return false;
-  const std::string text = to_lower(text::emit_json(*step.value));
+bool names_its_own(const std::optional<Value>& value, const NodeSteps& node) {
+  if (!value) return false;
+  const std::string text = to_lower(text::emit_json(*value));
   return std::any_of(node.own.begin(), node.own.end(), [&](const std::string& word) {
     return !word.empty() && text.find(to_lower(word)) != std::string::npos;
   });
@@ -202,18 +203,29 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
     for (const PatchStep& step : node.steps) who[key_of(step)].insert(node.name);
   Levels levels;
   std::set<std::string> placed;  // level and key
-  for (const NodeSteps& node : nodes)
+  for (const NodeSteps& node : nodes) {
+    const bool named =
+        std::any_of(node.steps.begin(), node.steps.end(),
+                    [&](const PatchStep& step) { return names_its_own(step.value, node); });
+    const auto is_renaming = [&](const PatchStep& step) {
+      return named && !step.value && names_its_own(step.gone, node);
+    };
+    const bool renamed = std::any_of(node.steps.begin(), node.steps.end(), is_renaming);
     for (const PatchStep& step : node.steps) {
       const std::string key = key_of(step);
       const std::set<std::string>& have = who[key];
+      // Beside stableHostname Talos takes no HostnameConfig, and that is what the next node gets.
+      const bool its_own = is_renaming(step) ||
+                           (renamed && join(step.path, ".") == "machine.features.stableHostname");
       const auto shared = [&](const std::function<bool(const NodeSteps&)>& among) {
+        if (its_own) return false;
         std::size_t count = 0;
         for (const NodeSteps& other : nodes)
           if (among(other)) {
             if (!have.contains(other.name)) return false;
             ++count;
           }
-        return count > 1 || (count == 1 && !names_its_own(step, node));
+        return count > 1 || (count == 1 && !names_its_own(step.value, node));
       };
       std::string level;
       std::vector<PatchStep>* to = nullptr;
@@ -235,6 +247,7 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
       }
       if (placed.insert(level + "\n" + key).second) to->push_back(step);
     }
+  }
   return levels;
 }
 

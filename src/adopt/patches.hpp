@@ -18,10 +18,11 @@ namespace rocca::adopt {
 
 /// One key of one document that a patch puts right.
 struct PatchStep {
-  std::string document;              // id, as ConfigDocument::id
-  text::Path path;                   // empty: the whole document
-  bool remove = false;               // what is rendered there goes first
-  std::optional<text::Value> value;  // then this comes
+  std::string document;                  // id, as ConfigDocument::id
+  text::Path path;                       // empty: the whole document
+  bool remove = false;                   // what is rendered there goes first
+  std::optional<text::Value> value;      // then this comes
+  std::optional<text::Value> gone = {};  // what is rendered there, where it goes
 
   friend bool operator==(const PatchStep&, const PatchStep&) = default;
 };
@@ -53,6 +54,8 @@ struct Levels {
   std::map<std::string, std::vector<PatchStep>> pools, nodes;
 };
 /// What only one node shows and what names that node stays with it: the next node must not get it.
+/// So does the removal of a name that rocca gives, where another one comes in its place: the next
+/// node keeps rocca's.
 Levels assign(const std::vector<NodeSteps>& nodes);
 
 /// Takes every secret out of a step's value and puts `{ secret: NAME }` in its place. `active` is

@@ -112,6 +112,33 @@ PatchStep sets(const std::string& key, const std::string& value) {
   return {"v1alpha1", {"machine", key}, false, text::Value::string(value)};
 }
 
+// The names of a cluster whose configurations are older than its Talos: what takes rocca's own way
+// of saying them away stays with the nodes that have another, and so does what stands in its way.
+TEST(Levels, TheNextNodeKeepsItsName) {
+  const auto node = [](const std::string& name) {
+    text::Value hostname = text::Value::map();
+    hostname.set("hostname", text::Value::string(name));
+    const PatchStep gone{"v1alpha1/HostnameConfig", {}, true, std::nullopt, hostname};
+    const PatchStep come{
+        "v1alpha1", {"machine", "network", "hostname"}, false, text::Value::string("old-" + name)};
+    const PatchStep stable{
+        "v1alpha1", {"machine", "features", "stableHostname"}, false, text::Value::boolean(true)};
+    const PatchStep other{
+        "v1alpha1", {"machine", "features", "rbac"}, false, text::Value::boolean(true)};
+    return NodeSteps{name, false, "", {gone, come, stable, other}, {name}};
+  };
+  const Levels levels = assign({node("w-1"), node("w-2")});
+  ASSERT_THAT(levels.all, SizeIs(1));
+  EXPECT_THAT(levels.all.front().path, ElementsAre("machine", "features", "rbac"));
+  EXPECT_THAT(levels.nodes.at("w-1"), SizeIs(3));
+  EXPECT_THAT(levels.nodes.at("w-2"), SizeIs(3));
+
+  // Where Talos makes the names, it makes those of new nodes, too.
+  NodeSteps first = node("w-1"), second = node("w-2");
+  for (NodeSteps* one : {&first, &second}) one->steps.erase(one->steps.begin() + 1);
+  EXPECT_THAT(assign({first, second}).all, SizeIs(3));
+}
+
 TEST(Levels, StepsStandAsFarUpAsAllNodesNeedThemAlike) {
   const PatchStep everywhere = sets("a", "all"), planes = sets("b", "cp"), pool = sets("c", "pool"),
                   one = sets("d", "one");

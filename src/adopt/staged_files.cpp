@@ -66,6 +66,16 @@ bool StagedFiles::remove(const std::string& path) {
   return false;
 }
 
+bool StagedFiles::remove_folder(const std::string& path) {
+  if (below_.status(path))
+    throw Error(Fault::Bug, fmt::format("{} was there before, and is not ours to remove", path));
+  const std::lock_guard lock{mutex_};
+  const auto is_its = [&](const auto& entry) {
+    return entry.first == path || is_below(entry.first, path);
+  };
+  return std::erase_if(files_, is_its) + std::erase_if(folders_, is_its) > 0;
+}
+
 void StagedFiles::rename(const std::string& from, const std::string& to) {
   const std::lock_guard lock{mutex_};
   const auto found = files_.find(from);
@@ -112,28 +122,73 @@ std::unique_ptr<FileLock> StagedFiles::try_lock(const std::string& path) {
   return std::make_unique<StagedLock>(locks_, path);
 }
 
-std::vector<std::string> StagedFiles::commit(const std::string& folder) {
+std::vector<std::string> StagedFiles::commit(const std::string& folder,
+                                             const std::string& in_clear) {
   const std::lock_guard lock{mutex_};
   if (below_.status(folder))
     throw Error(Fault::Conflict, fmt::format("{} is already there", folder))
         .hint("nothing was written; choose another place with --out, or move it away first");
   const std::string made =
       fmt::format("{}/.{}.adopting", parent_of(folder), folder.substr(folder.rfind('/') + 1));
-  const auto place = [&](const std::string& path) {
-    return path == folder || is_below(path, folder) ? made + path.substr(folder.size()) : path;
+  const auto is_inside = [&](const std::string& path) {
+    return path == folder || is_below(path, folder);
   };
-  std::vector<std::string> written;
-  for (const auto& [path, mode] : folders_) below_.make_folder(place(path), mode);
-  below_.make_folder(made, 0755);
-  // What others need stands before the cluster that needs it.
-  for (const bool inside : {false, true})
-    for (const auto& [path, entry] : files_) {
-      if (is_below(path, folder) != inside) continue;
-      below_.write(place(path), entry.content, entry.mode);
-      written.push_back(path);
+  const auto is_clear = [&](const std::string& path) {
+    return path == in_clear || is_below(path, in_clear);
+  };
+  std::vector<std::string> folders, outside, written;
+  bool moved = false;
+  const auto write = [&](const std::string& path, const std::string& place) {
+    const Entry& entry = files_.at(path);
+    below_.write(place, entry.content, entry.mode);
+    written.push_back(path);
+  };
+  below_.remove_folder(made);
+  try {
+    for (const auto& [path, mode] : folders_) {
+      if (is_inside(path) || below_.status(path)) continue;
+      folders.push_back(path);
+      below_.make_folder(path, mode);
     }
-  below_.rename(made, folder);
+    below_.make_folder(made, 0755);
+    for (const auto& [path, mode] : folders_)
+      if (is_inside(path)) below_.make_folder(made + path.substr(folder.size()), mode);
+    for (const auto& [path, entry] : files_)
+      if (is_inside(path) && !is_clear(path)) write(path, made + path.substr(folder.size()));
+    // What others need stands before the cluster that needs it.
+    for (const auto& [path, entry] : files_) {
+      if (is_inside(path)) continue;
+      if (!below_.status(path)) outside.push_back(path);
+      write(path, path);
+    }
+    moved = true;
+    below_.rename(made, folder);
+    for (const auto& [path, entry] : files_)
+      if (is_inside(path) && is_clear(path)) write(path, path);
+  } catch (const Error&) {
+    // What stands in its place is ours only if it went there: another run may have been faster.
+    take_back(moved && !below_.status(made) ? folder : made, folders, outside);
+    throw;
+  }
   return written;
+}
+
+void StagedFiles::take_back(const std::string& folder, const std::vector<std::string>& folders,
+                            const std::vector<std::string>& files) {
+  const auto attempt = [](const auto& act) {
+    try {
+      act();
+    } catch (const Error&) {
+      // What went wrong first is what the user must hear; the next run clears what stays.
+    }
+  };
+  attempt([&] { below_.remove_folder(folder); });
+  for (const std::string& path : files) attempt([&] { below_.remove(path); });
+  // From the inner to the outer, and only if nobody else has put something there meanwhile.
+  for (auto path = folders.rbegin(); path != folders.rend(); ++path)
+    attempt([&] {
+      if (below_.list(*path).empty()) below_.remove_folder(*path);
+    });
 }
 
 }  // namespace rocca::adopt

@@ -46,6 +46,9 @@ class Files {
   virtual void append(const std::string& path, std::string_view content) = 0;
 
   virtual bool remove(const std::string& path) = 0;  // a file; false: was not there
+  /// With all that is in it, temporary files of writes that were cut off too. A link in it is
+  /// removed and never followed. False: was not there.
+  virtual bool remove_folder(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
   virtual void make_folder(const std::string& path, unsigned mode = 0755) = 0;  // and its parents
   virtual std::vector<std::string> list(
@@ -66,6 +69,7 @@ class RealFiles final : public Files {
   void write(const std::string& path, std::string_view content, unsigned mode = 0600) override;
   void append(const std::string& path, std::string_view content) override;
   bool remove(const std::string& path) override;
+  bool remove_folder(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void make_folder(const std::string& path, unsigned mode = 0755) override;
   std::vector<std::string> list(const std::string& folder) override;
@@ -82,6 +86,7 @@ class MemoryFiles final : public Files {
   void write(const std::string& path, std::string_view content, unsigned mode = 0600) override;
   void append(const std::string& path, std::string_view content) override;
   bool remove(const std::string& path) override;
+  bool remove_folder(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void make_folder(const std::string& path, unsigned mode = 0755) override;
   std::vector<std::string> list(const std::string& folder) override;

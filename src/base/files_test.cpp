@@ -1,6 +1,7 @@
 #include "base/files.hpp"
 
 #include "base/error.hpp"
+#include "base/temporary.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -179,6 +180,22 @@ TEST_P(FilesContract, RemovesOnce) {
   EXPECT_TRUE(files().remove(at("a")));
   EXPECT_FALSE(files().remove(at("a")));
   EXPECT_THAT(files().list(at("")), IsEmpty());
+}
+
+TEST_P(FilesContract, AFolderGoesWithAllThatIsInIt) {
+  files().make_folder(at("d/e/f"));
+  files().write(at("d/a"), "x");
+  files().write(at("d/e/b"), "x");
+  const std::string cut_off = at("d/" + temporary_name("c", 7));
+  files().write(cut_off, "x");
+  files().write(at("d-beside"), "x");
+  EXPECT_TRUE(files().remove_folder(at("d")));
+  EXPECT_FALSE(files().status(at("d")));
+  EXPECT_FALSE(files().status(at("d/e/b")));
+  EXPECT_FALSE(files().status(cut_off)) << "what list() does not show goes, too";
+  EXPECT_FALSE(files().remove_folder(at("d")));
+  EXPECT_EQ(fault_of([&] { files().remove_folder(at("d-beside")); }), Fault::NotFound);
+  EXPECT_THAT(files().list(at("")), ElementsAre("d-beside"));
 }
 
 TEST_P(FilesContract, RenamesOverAFile) {

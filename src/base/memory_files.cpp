@@ -133,6 +133,25 @@ bool MemoryFiles::remove(const std::string& path) {
   return true;
 }
 
+bool MemoryFiles::remove_folder(const std::string& path) {
+  const std::string key = normal(path);
+  if (files_.count(key) > 0) throw refused(Fault::NotFound, path, "removed", "it is not a folder");
+  if (folders_.count(key) == 0) return false;
+  // From the end: what is in a folder goes before the folder. Cut: what has gone is gone.
+  const auto remove_below = [&](auto& entries) {
+    for (auto last = entries.end(); last != entries.begin();) {
+      --last;
+      if (last->first != key && !is_below(last->first, key)) continue;
+      step();
+      last = entries.erase(last);
+    }
+  };
+  remove_below(files_);
+  remove_below(folders_);
+  step();
+  return true;
+}
+
 void MemoryFiles::rename(const std::string& from, const std::string& to) {
   const std::string source = normal(from);
   const std::string target = normal(to);

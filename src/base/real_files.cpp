@@ -32,6 +32,7 @@ class Descriptor {
   }
   explicit operator bool() const { return number_ >= 0; }
   int get() const { return number_; }
+  void release() { number_ = -1; }
 
  private:
   int number_;
@@ -218,6 +219,34 @@ bool RealFiles::remove(const std::string& path) {
     if (errno == ENOENT || errno == ENOTDIR) return false;
     fail(path, "removed");
   }
+  sync_folder(folder_of(path));
+  return true;
+}
+
+bool RealFiles::remove_folder(const std::string& path) {
+  Descriptor folder{::open(checked(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  if (!folder) {
+    if (errno == ENOENT) return false;
+    fail(path, "removed");
+  }
+  const Handle<DIR, ::closedir> open{::fdopendir(folder.get())};
+  if (!open) fail(path, "removed");
+  folder.release();  // it is closed with `open`
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(open.get());
+    if (entry == nullptr && errno != 0) fail(path, "removed");
+    if (entry == nullptr) break;
+    const std::string_view name{entry->d_name};
+    if (name != "." && name != "..") names.push_back(path + "/" + std::string{name});
+  }
+  for (const std::string& each : names)
+    if (::unlink(each.c_str()) != 0 && errno != ENOENT) {
+      if (errno != EISDIR) fail(each, "removed");
+      remove_folder(each);
+    }
+  if (::rmdir(path.c_str()) != 0 && errno != ENOENT) fail(path, "removed");
   sync_folder(folder_of(path));
   return true;
 }

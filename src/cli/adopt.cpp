@@ -127,7 +127,7 @@ class TakeOver {
   }
 
   void commit() {
-    for (const std::string& path : staged_.commit(folder_))
+    for (const std::string& path : staged_.commit(folder_, folder_ + "/configs"))
       context_.out << (path.starts_with(context_.folder + "/")
                            ? path.substr(context_.folder.size() + 1)
                            : path)
@@ -240,7 +240,13 @@ int run_adopt(Context& context, const Invocation& invocation) {
   proxmox::Client client{*transport, access, stop};
   wording.site.images = image_storage(invocation, client, found.nodes.front().row.node);
 
-  adopt::Description described = adopt::describe(context.files, found, *bundle, wording);
+  adopt::Description described;
+  try {
+    described = adopt::describe(context.files, found, *bundle, wording);
+  } catch (const Error&) {
+    context.err << adopt::render(found.left, {});  // what is missing may be among these
+    throw;
+  }
   const std::size_t nodes = described.lock.nodes.size();
   TakeOver take_over{context, invocation, std::move(described), std::move(*bundle), access.token};
   try {

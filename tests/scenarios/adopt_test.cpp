@@ -273,6 +273,164 @@ TEST_F(Adopted, WhatIsGoneOrOtherIsNamedAndLeft) {
                                  AllOf(HasSubstr("[\"blue-worker-2\"]"), HasSubstr("is gone"))));
 }
 
+/// A Proxmox that says something else at one path: what the lab cannot become.
+class Otherwise final : public net::Transport {
+ public:
+  Otherwise(net::Transport& inner, std::string path, std::function<void(std::string&)> change)
+      : inner_(inner), path_(std::move(path)), change_(std::move(change)) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (request.url.find(path_) == std::string::npos)
+      return inner_.exchange(request, sink, std::move(stop));
+    net::MemorySink memory;
+    net::Response response = inner_.exchange(request, memory, std::move(stop));
+    change_(memory.text());
+    sink.begin(response);
+    sink.write(memory.text());
+    return response;
+  }
+
+ private:
+  net::Transport& inner_;
+  std::string path_;
+  std::function<void(std::string&)> change_;
+};
+
+std::vector<std::string> lines_of(const std::vector<adopt::Left>& left) {
+  std::vector<std::string> lines;
+  for (const adopt::Left& one : left) lines.push_back(one.where + ": " + one.why);
+  return lines;
+}
+
+TEST_F(Adopted, WhatBecameATemplateAContainerOrAnotherMachineIsNamedAndLeft) {
+  tf.raise(three_nodes);
+  const std::string text = tf.state();
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  const auto finish = [&](const proxmox::Upid& upid) {
+    while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
+  };
+  finish(client.start_stop("pve1", 312));
+  finish(client.start_template("pve1", 312));
+  EXPECT_THAT(lines_of(tf.look(text).left), ElementsAre(AllOf(HasSubstr("[\"blue-worker-2\"]"),
+                                                              HasSubstr("VM 312 is a template"))));
+
+  // The lab has no containers.
+  Otherwise container{tf.rig.wire, "/cluster/resources", [](std::string& rows) {
+                        const std::size_t row = rows.rfind('{', rows.find("\"vmid\":312"));
+                        rows = rows.substr(0, row) +
+                               with(rows.substr(row), "\"type\":\"qemu\"", "\"type\":\"lxc\"");
+                      }};
+  EXPECT_THAT(
+      lines_of(tf.look(text, container).left),
+      ElementsAre(AllOf(HasSubstr("[\"blue-worker-2\"]"), HasSubstr("312 is a container now"))));
+
+  // A VM with the same cards: the machine that answers at its address is not the one it describes.
+  Otherwise another{tf.rig.wire, "/qemu/311/", [](std::string& said) {
+                      const std::size_t at = said.find("uuid=");
+                      if (at == std::string::npos) return;
+                      said.replace(at + 5, 36, "11111111-2222-4333-8444-555555555555");
+                    }};
+  const adopt::Found found = tf.look(text, another);
+  ASSERT_EQ(found.nodes.size(), 1u);
+  EXPECT_EQ(found.nodes.front().row.vmid, 310u);
+  EXPECT_THAT(lines_of(found.left),
+              Contains(AllOf(HasSubstr("[\"blue-worker-1\"]"),
+                             HasSubstr("who answers at 10.0.1.21 is another machine"))));
+}
+
+struct Unlike {
+  const char* name;
+  Version talos;
+  std::vector<std::string> extensions;
+  const char* said;
+};
+
+class NodesUnlike : public Adopted, public testing::WithParamInterface<Unlike> {};
+
+// A spec has one version and one schematic for all: nodes of two are refused, each with its own.
+TEST_P(NodesUnlike, AreRefused) {
+  tf.raise({{310, "blue-cp-1", "10.0.1.11", true}, {311, "blue-worker-1", "10.0.1.21"}});
+  before = identities(tf.rig);
+  const std::string schematic = tf.schematic_with(GetParam().extensions);
+  tf.upgrade(tf.nodes.back(), GetParam().talos, schematic);
+  const std::string why = refused([&] { tf.adopt(tf.state()); });
+  EXPECT_THAT(why, AllOf(HasSubstr(GetParam().said), HasSubstr("blue-cp-1: "),
+                         HasSubstr("blue-worker-1: ")));
+  EXPECT_FALSE(tf.rig.files.status("/clusters/blue/cluster.yaml"));
+  EXPECT_EQ(identities(tf.rig), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(In, NodesUnlike,
+                         testing::Values(Unlike{"Talos",
+                                                {1, 11, 6},
+                                                {"siderolabs/qemu-guest-agent"},
+                                                "not all the same version of Talos"},
+                                         Unlike{"Schematic",
+                                                {1, 11, 5},
+                                                {"siderolabs/iscsi-tools",
+                                                 "siderolabs/qemu-guest-agent"},
+                                                "not all the same schematic"}),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST_F(Adopted, WithoutAControlPlaneThatAnswersItIsRefused) {
+  tf.raise(three_nodes);
+  const std::string text = tf.state();
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  const auto upid = client.start_stop("pve1", 310);
+  while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
+  EXPECT_THAT(refused([&] { tf.adopt(text); }), HasSubstr("no control plane is among the nodes"));
+  EXPECT_FALSE(tf.rig.files.status("/clusters/blue/cluster.yaml"));
+}
+
+// A run of Terraform that ended between the configurations and etcd: rocca would begin it, and an
+// adoption begins nothing.
+TEST_F(Adopted, WhatIsNotFinishedIsADifference) {
+  tf.bootstrapped = false;
+  take_over();
+  EXPECT_THAT(tf.first_plan(), Contains(HasSubstr("bootstrap/blue")));
+  EXPECT_EQ(tf.rig.home.estate.bootstraps().size(), 0u);
+}
+
+struct Line {
+  const char* name;
+  Version talos;
+  std::string kubernetes;
+  bool names = true;
+  std::optional<Version> contract = {};
+};
+
+class OfTalos : public Adopted, public testing::WithParamInterface<Line> {};
+
+// Names and shared addresses are said otherwise from 1.12 on (HostnameConfig, Layer2VIPConfig).
+TEST_P(OfTalos, ItsFirstPlanIsEmptyAndAWorkerMoreTouchesNothingElse) {
+  tf.talos = GetParam().talos;
+  tf.kubernetes = GetParam().kubernetes;
+  tf.names_its_nodes = GetParam().names;
+  tf.contract = GetParam().contract;
+  tf.vip = "10.0.1.10";
+  tf.endpoint = "https://10.0.1.10:6443";
+  take_over();
+  EXPECT_THAT(described.spec, HasSubstr("vip: 10.0.1.10"));
+  EXPECT_THAT(tf.first_plan(), IsEmpty()) << described.spec;
+  settle();
+  EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
+  if (!GetParam().contract) return add_a_worker();
+  // Each says its name in a way that no pool can: they are nodes, and a new one has rocca's way.
+  EXPECT_THAT(described.spec, Not(HasSubstr("pools:")));
+  tf.rig.write_spec(with(described.spec, "  nodes:\n",
+                         "  nodes:\n    worker-3: { role: worker, address: 10.0.1.23 }\n"));
+  settle();
+  EXPECT_NE(tf.rig.home.estate.find("blue-worker-3"), nullptr) << described.spec;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, OfTalos,
+    testing::Values(Line{"V9", {1, 9, 6}, "1.32.4"}, Line{"V12", {1, 12, 7}, "1.35.0"},
+                    Line{"V13", {1, 13, 9}, "1.36.3"},
+                    Line{"V13WithNamesOfTalos", {1, 13, 9}, "1.36.3", false},
+                    Line{"V13ConfiguredAsV9", {1, 13, 9}, "1.32.4", true, Version{1, 9, 6}}),
+    [](const auto& one) { return std::string(one.param.name); });
+
 TEST_F(Adopted, AnotherClustersSecretsOpenNothing) {
   tf.raise({{310, "blue-cp-1", "10.0.1.11", true}});
   const secrets::Bundle other = make_bundle(99);
