@@ -22,6 +22,7 @@ namespace rocca::doctor {
 struct Wish {
   proxmox::Scope scope;
   std::vector<proxmox::Act> acts = proxmox::all_acts();
+  std::vector<std::string> pools;  // that VMs are made in
   /// What the image storage must take: `import`, `iso`, or nothing where VMs are cloned.
   std::string image_content = "import";
   struct Space {
@@ -59,8 +60,8 @@ const char* to_string(Grade grade) noexcept;
 
 /// What one check found, and what to do about it.
 struct Finding {
-  std::string
-      check;  // stable name: reach, tls, version, clock, token, hosts, quorum, rights, storage…
+  std::string check;  // stable name: reach, tls, version, clock, token, hosts, quorum, rights,
+                      // pool, storage…
   Grade grade = Grade::Good;
   std::string text;
   std::vector<std::string> fix;  // lines to type, or one sentence

@@ -45,7 +45,7 @@ Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
              const std::optional<std::string>& cluster_id) {
   const spec::Proxmox& proxmox = *spec.proxmox;
   Wish wish;
-  std::set<std::string> hosts, storages;
+  std::set<std::string> hosts, storages, pools;
   std::set<std::pair<std::string, std::optional<unsigned>>> links;
   for (const auto& host : proxmox.hosts) hosts.insert(*host);
   const std::map<std::string, std::string> places = locking::choose_hosts(spec, lock, {});
@@ -55,7 +55,10 @@ Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
     const spec::Machine& machine = *node.machine;
     const std::string& host = places.at(node.name);
     hosts.insert(host);
-    if (machine.pool) wish.scope.pool = **machine.pool;
+    if (machine.pool) {
+      wish.scope.pool = **machine.pool;
+      pools.insert(**machine.pool);
+    }
     agent = agent || *machine.agent;
     Wish::Machine wanted{node.name, std::nullopt, {}, std::nullopt, false};
     const auto locked = lock.nodes.find(node.name);
@@ -96,6 +99,7 @@ Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
   const bool clones = *spec.talos.boot == spec::Boot::Template;
   if (clones) wish.clone_of = spec.talos.boot_template;
   wish.image_content = clones ? "" : *spec.talos.boot == spec::Boot::Iso ? "iso" : "import";
+  wish.pools.assign(pools.begin(), pools.end());
   wish.scope.hosts.assign(hosts.begin(), hosts.end());
   wish.scope.disk_storages.assign(storages.begin(), storages.end());
   if (!clones) wish.scope.image_storage = *proxmox.image_storage;

@@ -66,6 +66,13 @@ TEST(WishOf, NamesWhatTheSpecNames) {
   EXPECT_GE(big, Bytes::gib(100));
 }
 
+TEST(WishOf, NamesThePoolsThatMachinesAreMadeIn) {
+  const Wish wish = wish_of(spec_of("{ pool: talos, disks: { system: 20GiB } }"));
+  EXPECT_THAT(wish.pools, ElementsAre("talos"));
+  EXPECT_EQ(wish.scope.pool, "talos");
+  EXPECT_THAT(wish_of(spec_of("{ disks: { system: 20GiB } }")).pools, testing::IsEmpty());
+}
+
 TEST(WishOf, AsksOnlyForRightsItWillUse) {
   const Wish without = wish_of(spec_of("{ agent: false, disks: { system: 20GiB } }"));
   EXPECT_THAT(without.acts, Not(Contains(proxmox::Act::ReadAgent)));

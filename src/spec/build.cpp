@@ -344,7 +344,7 @@ class Builder {
         node.patches.insert(node.patches.end(), list.begin(), list.end());
       if (const auto hardware = section.find_section("machine")) node.machine = machine(*hardware);
       node.vm_name = name_from(spec_.vm_naming.value, node.name);
-      node.host_name = name_from(spec_.host_naming.value, node.name);
+      node.host_name = spec_.host_name_of(node.name);
       spec_.nodes.push_back(std::move(node));
     }
   }

@@ -43,6 +43,35 @@ void mask_deep(const Tree& tree, Findings& findings) {
   for (const Member& member : tree.members) mask_deep(*member.value, findings);
 }
 
+bool has_key(const FieldNode& node, const std::string& key) {
+  const auto names = node.key_names();
+  return std::find(names.begin(), names.end(), key) != names.end();
+}
+
+/// Where a key that is wrong in `node` would be right: in one of the sections below it, else
+/// wherever the table has it. Nothing when those are too many to be of help.
+std::vector<std::string> places_of(const std::string& key, const FieldNode& node,
+                                   const std::string& path) {
+  const auto name = [](const FieldNode* section, const std::string& where) {
+    const bool many =
+        section != nullptr && (section->field->is(List) || section->field->is(OneOrMany));
+    return many ? "an item of " + where : where;
+  };
+  std::vector<std::string> places;
+  for (const auto& child : node.keys())
+    if (child->takes_map() && has_key(*child, key))
+      places.push_back(name(child.get(), below(path, child->key)));
+  if (!places.empty()) return places;
+  const std::string ending = "." + key;
+  for (const Field& field : fields()) {
+    if (!field.path.ends_with(ending) || field.is(Internal)) continue;
+    const std::string section(field.path.substr(0, field.path.size() - ending.size()));
+    places.push_back(name(find_field(section), replace_all(section, "*", "NAME")));
+  }
+  constexpr std::size_t few = 3;
+  return places.size() <= few ? places : std::vector<std::string>{};
+}
+
 class Cleaner {
  public:
   Cleaner(const std::string& base, Findings& findings) : base_(base), findings_(findings) {}
@@ -99,9 +128,16 @@ class Cleaner {
     const std::string section =
         path.empty() ? std::string("at the top of the file") : fmt::format("in {}", path);
     const std::string near = did_you_mean(member.key, known);
+    std::vector<std::string> hints;
+    if (near.empty()) {
+      const auto places = places_of(member.key, node, path);
+      if (!places.empty())
+        hints.push_back(fmt::format("`{}` belongs in {}", member.key, join(places, " or ")));
+      if (!known.empty()) hints.push_back("known here: " + enumerate(known));
+    }
     findings_.add("unknown-key", member.where,
                   fmt::format("unknown key `{}` {}{}", member.key, section, near),
-                  near.empty() && !known.empty() ? "known here: " + enumerate(known) : "");
+                  join(hints, "; "));
   }
 
   void check_name(const Member& member, const FieldNode& node, const std::string& path) {

@@ -1,5 +1,7 @@
 #include "spec/spec.hpp"
 
+#include "base/strings.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -55,6 +57,10 @@ const Node* Spec::find_node(std::string_view node_name) const {
   const auto found = std::find_if(nodes.begin(), nodes.end(),
                                   [&](const Node& node) { return node.name == node_name; });
   return found == nodes.end() ? nullptr : &*found;
+}
+
+std::string Spec::host_name_of(std::string_view node_name) const {
+  return replace_all(replace_all(*host_naming, "{cluster}", *name), "{node}", node_name);
 }
 
 std::vector<const Node*> Spec::control_planes() const {

@@ -381,6 +381,8 @@ struct Spec {
 
   Position position(const Where& where) const;
   const Node* find_node(std::string_view node_name) const;
+  /// What `naming.host` makes of a node's name, also of one that is not in this spec any more.
+  std::string host_name_of(std::string_view node_name) const;
   std::vector<const Node*> control_planes() const;
   std::vector<const Node*> workers() const;
 };

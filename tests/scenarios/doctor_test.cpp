@@ -95,6 +95,35 @@ TEST_P(DoctorOnTheLab, AStorageWithoutImportIsSaid) {
   EXPECT_THAT(checkup, finds("storage", Grade::Bad, "import"));
 }
 
+TEST_P(DoctorOnTheLab, APoolThatIsNotThereIsSaidWithTheLineThatMakesIt) {
+  doctor::Wish pooled = wish();
+  pooled.pools = {"talos"};
+  pooled.scope.pool = "talos";
+  rig.home.dc.access.pools["other"];
+  const proxmox::Access root = rig.access(rig.home.root_token);
+  const Checkup absent = examine(root, pooled);
+  EXPECT_EQ(absent.exit_code(), 1) << render_text(absent, false);
+  EXPECT_THAT(absent, finds("pool", Grade::Bad, "there is no pool 'talos'"));
+  EXPECT_THAT(render_text(absent, false),
+              AllOf(HasSubstr("pveum pool add talos"), HasSubstr("as `pool:`, other")));
+  rig.home.dc.access.pools["talos"];
+  const Checkup there = examine(root, pooled);
+  EXPECT_EQ(there.exit_code(), 0) << render_text(there, false);
+  EXPECT_THAT(there, finds("pool", Grade::Good, "pool 'talos' is there"));
+  // Proxmox hides a pool from who may not audit it: that is no proof that it is absent.
+  for (const std::string who : {"rocca@pve", "rocca@pve!lab"})
+    rig.home.dc.access.acl["/pool/talos"][who]["RoccaVM"] = true;
+  const Checkup blind = examine(rig.access(rig.home.token), pooled);
+  EXPECT_EQ(blind.exit_code(), 0) << render_text(blind, false);
+  EXPECT_THAT(blind, finds("pool", Grade::Skipped, "without Pool.Audit on /pool/talos"));
+  rig.home.dc.access.roles["RoccaVM"].insert("Pool.Audit");
+  EXPECT_THAT(examine(rig.access(rig.home.token), pooled),
+              finds("pool", Grade::Good, "pool 'talos' is there"));
+  proxmox::Access nowhere = root;
+  nowhere.endpoints = {"https://nowhere.home:8006"};
+  EXPECT_THAT(examine(nowhere, pooled), finds("pool", Grade::Skipped, "not looked at"));
+}
+
 TEST_P(DoctorOnTheLab, AMissingRightIsNamedWithItsPathAndTheLinesThatGrantIt) {
   rig.home.dc.access.roles["RoccaVM"].erase("VM.PowerMgmt");
   const Checkup checkup = examine();
