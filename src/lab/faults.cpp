@@ -109,8 +109,10 @@ class Faults::Reader {
         const bool fits = action == "lock" ? entry.key == "as"
                           : action == "backup"
                               ? entry.key == "to"
-                              : person || (action == "create" && entry.key == "host");
+                              : person || (action == "create" && entry.key == "host") ||
+                                    (action == "change" && entry.key == "at-once");
         if (!fits) refuse(entry.value, fmt::format("{} cannot have '{}'", action, entry.key));
+        if (entry.key == "at-once") flag(entry.value);
         if (entry.key != "set") word(entry.value);
         if (entry.key == "set" && !entry.value.is_map()) refuse(entry.value, "a map is expected");
         if (entry.key == "set")
@@ -330,7 +332,7 @@ pve::RawParameters settings(const text::Value& value) {
 /// Somebody at the GUI: the same call as any other, under their name, in the task log like any
 /// other.
 void by_hand(pve::Datacenter& dc, const std::string& by, const std::string& host,
-             const std::string& path, pve::RawParameters raw) {
+             const std::string& path, pve::RawParameters raw, const char* method = "POST") {
   pve::Node* node = dc.find_node(host);
   if (node == nullptr) return;
   const std::string who = by.empty() ? "root@pam" : by;
@@ -339,7 +341,7 @@ void by_hand(pve::Datacenter& dc, const std::string& by, const std::string& host
     dc.access.users[who];
     dc.access.acl["/"][who]["Administrator"] = true;
   }
-  dc.world.spawn(pve::act(dc, *node, {who, who, false}, "POST", path, std::move(raw)));
+  dc.world.spawn(pve::act(dc, *node, {who, who, false}, method, path, std::move(raw)));
 }
 
 void create_by_hand(pve::Datacenter& dc, const std::string& by, const std::string& host,
@@ -387,9 +389,12 @@ void do_timed(pve::Datacenter& dc, const std::string& action, const text::Value&
     pve::start_backup(dc, vm_of(dc, value, chance),
                       member(value, "to").empty() ? "local" : member(value, "to"));
   } else if (action == "change") {
+    // Changed at once (PUT), as the GUI does for most options, it leaves no task.
+    const bool at_once = member(value, "at-once") == "true";
     if (const pve::Vm* vm = dc.find_vm(vm_of(dc, value, chance)))
       by_hand(dc, member(value, "by"), vm->node,
-              fmt::format("nodes/{}/qemu/{}/config", vm->node, vm->id), settings(value));
+              fmt::format("nodes/{}/qemu/{}/config", vm->node, vm->id), settings(value),
+              at_once ? "PUT" : "POST");
   } else if (action == "create") {
     const std::string host =
         member(value, "host").empty() ? dc.nodes().begin()->first : member(value, "host");

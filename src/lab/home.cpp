@@ -117,6 +117,7 @@ void Home::add_users(const Options& options) {
                                  "VM.Config.Network", "VM.Config.Options", "VM.Migrate",
                                  "VM.PowerMgmt"};
   machines.insert(dc.release.has_guest_agent_privileges() ? "VM.GuestAgent.Audit" : "VM.Monitor");
+  if (!options.pools.empty()) machines.insert("Pool.Audit");
   access.roles["RoccaVM"] = machines;
   access.roles["RoccaDisk"] = {"Datastore.AllocateSpace", "Datastore.Audit"};
   access.roles["RoccaImage"] = {"Datastore.Allocate", "Datastore.AllocateSpace",

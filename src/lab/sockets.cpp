@@ -202,6 +202,7 @@ void Sockets::serve(Network::Id place, net::Incoming request,
     }
   world_.note(fmt::format("{} {} {}", service->name, request.method, request.target));
   if (options_.seen) options_.seen(*service, request);
+  if (options_.drops && options_.drops(*service, request)) return responder->cut();
   const net::Handler handler = service->handler;
   handler(std::move(request), std::move(responder));
   pump();

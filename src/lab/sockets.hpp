@@ -30,6 +30,8 @@ class Sockets {
     std::vector<std::string> download_from;  // real hosts that Proxmox may download from
     /// Told of every request that reaches a service, on the server's thread.
     std::function<void(const Service&, const net::Incoming&)> seen;
+    /// Asked about the same, behind that: true cuts the connection, and nothing has happened.
+    std::function<bool(const Service&, const net::Incoming&)> drops;
   };
 
   Sockets(World& world, Clock& clock, Options options);

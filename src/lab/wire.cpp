@@ -266,12 +266,13 @@ net::Response Wire::exchange(const net::Request& request, net::BodySink& sink,
       state->fail(sent ? Fault::Lost : Fault::Unreachable,
                   fmt::format("{} did not answer within {}s", state->where, waited));
     }));
-  if (!network.is_up(*address)) {
+  const bool up = network.is_up(*address);
+  const Duration there = up ? network.draw_latency(*address) : Duration{};
+  if (!up || there * 2 > request.connect_timeout) {
     timers.push_back(world_.after(request.connect_timeout, [state] {
       state->fail(Fault::Unreachable, fmt::format("{}: connection timed out", state->where));
     }));
   } else {
-    const Duration there = network.draw_latency(*address);
     timers.push_back(world_.after(there * 3, [&, state, incoming] {  // SYN, SYN+ACK, request
       if (!network.is_up(state->address)) return;                    // the timeouts decide
       const Service* service = network.find(state->address, url->port);

@@ -159,16 +159,39 @@ std::map<std::string, bool> Access::plain_permissions(const std::string& id,
   if (direct.contains("NoAccess")) return granted;
   add(direct, true);
   // Members of a pool inherit what is granted on the pool, on themselves only.
-  std::optional<std::string> pool;
-  if (path.starts_with("/vms/"))
-    if (const auto number = parse_uint(path.substr(5)))
-      pool = pool_of_vm(static_cast<unsigned>(*number));
-  if (path.starts_with("/storage/")) pool = pool_of_storage(path.substr(9));
-  if (pool) {
+  if (const auto pool = pool_of_path(path)) {
     const std::map<std::string, bool> from_pool = roles_on(id, "/pool/" + *pool);
     if (!from_pool.contains("NoAccess")) add(from_pool, false);
   }
   return granted;
+}
+
+bool Access::plainly_grants(const std::string& id, const std::string& path,
+                            const std::string& priv) const {
+  const auto among = [&](const std::map<std::string, bool>& its) {
+    return std::any_of(its.begin(), its.end(), [&](const auto& role) {
+      const auto privs = roles.find(role.first);
+      return privs != roles.end() && privs->second.contains(priv);
+    });
+  };
+  const std::map<std::string, bool> direct = roles_on(id, path);
+  if (direct.contains("NoAccess")) return false;
+  if (among(direct)) return true;
+  const auto pool = pool_of_path(path);
+  if (!pool) return false;
+  const std::map<std::string, bool> from_pool = roles_on(id, "/pool/" + *pool);
+  return !from_pool.contains("NoAccess") && among(from_pool);
+}
+
+bool Access::grants(const std::string& id, const std::string& path, const std::string& priv) const {
+  if (id == "root@pam") return privileges_.contains(priv);
+  if (!is_token(id)) return plainly_grants(id, path, priv);
+  const std::string user = user_of(id);
+  const auto person = users.find(user);
+  if (person == users.end()) return false;
+  const auto token = person->second.tokens.find(id.substr(user.size() + 1));
+  if (token == person->second.tokens.end()) return false;
+  return grants(user, path, priv) && (!token->second.privsep || plainly_grants(id, path, priv));
 }
 
 std::map<std::string, bool> Access::permissions(const std::string& id,
@@ -216,8 +239,7 @@ std::map<std::string, std::map<std::string, bool>> Access::all_permissions(
 bool Access::may(const Caller& caller, const std::string& path,
                  const std::vector<std::string>& wanted, bool any) const {
   if (caller.is_root()) return true;
-  const std::map<std::string, bool> granted = permissions(caller.id, path);
-  const auto has = [&](const std::string& priv) { return granted.contains(priv); };
+  const auto has = [&](const std::string& priv) { return grants(caller.id, path, priv); };
   return any ? std::any_of(wanted.begin(), wanted.end(), has)
              : std::all_of(wanted.begin(), wanted.end(), has);
 }
@@ -225,15 +247,21 @@ bool Access::may(const Caller& caller, const std::string& path,
 void Access::require(const Caller& caller, const std::string& path,
                      const std::vector<std::string>& wanted, bool any) const {
   if (caller.is_root()) return;
-  const std::map<std::string, bool> granted = permissions(caller.id, path);
+  const auto has = [&](const std::string& priv) { return grants(caller.id, path, priv); };
   if (any) {
-    const auto has = [&](const std::string& priv) { return granted.contains(priv); };
     if (!std::any_of(wanted.begin(), wanted.end(), has))
       deny(fmt::format("{}, {}", path, join(wanted, "|")));
     return;
   }
   for (const std::string& priv : wanted)
-    if (!granted.contains(priv)) deny(fmt::format("{}, {}", path, priv));
+    if (!has(priv)) deny(fmt::format("{}, {}", path, priv));
+}
+
+std::optional<std::string> Access::pool_of_path(const std::string& path) const {
+  if (path.starts_with("/vms/"))
+    if (const auto number = parse_uint(path.substr(5)))
+      return pool_of_vm(static_cast<unsigned>(*number));
+  return path.starts_with("/storage/") ? pool_of_storage(path.substr(9)) : std::nullopt;
 }
 
 std::optional<std::string> Access::pool_of_vm(unsigned vmid) const {

@@ -82,6 +82,11 @@ class Access {
   std::map<std::string, bool> roles_on(const std::string& id, const std::string& path) const;
   std::map<std::string, bool> plain_permissions(const std::string& id,
                                                 const std::string& path) const;
+  /// Is this privilege among permissions()? Most questions are after one of them.
+  bool grants(const std::string& id, const std::string& path, const std::string& priv) const;
+  bool plainly_grants(const std::string& id, const std::string& path,
+                      const std::string& priv) const;
+  std::optional<std::string> pool_of_path(const std::string& path) const;
 
   std::set<std::string> privileges_;
   std::set<std::string> builtin_;

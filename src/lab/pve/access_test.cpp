@@ -44,6 +44,30 @@ TEST_F(AccessTest, AUsersEntryBeatsTheGroupsAtOneLevel) {
   EXPECT_THAT(access.permissions("ann@pve", "/vms/1"), ElementsAre(Key("VM.Clone")));
 }
 
+TEST_F(AccessTest, AQuestionAfterOnePrivilegeIsAnsweredLikeTheWholeList) {
+  access.grant("@staff", "/", {"VM.Audit", "Sys.Audit"});
+  access.grant("ann@pve", "/vms", {"VM.Audit", "VM.Clone"});
+  access.grant("ann@pve", "/vms/7", {"VM.Config.Disk"}, false);
+  access.grant("ann@pve!sep", "/vms", {"VM.Audit", "VM.PowerMgmt"});
+  access.grant("ann@pve", "/pool/p", {"VM.PowerMgmt", "Datastore.Audit"});
+  access.grant("ann@pve!sep", "/pool/p", {"VM.PowerMgmt"});
+  access.pools["p"].vms = {8};
+  access.pools["p"].storages = {"tank"};
+  access.acl["/vms/9"]["ann@pve"]["NoAccess"] = true;
+  std::size_t granted = 0;
+  for (const char* id : {"ann@pve", "ann@pve!sep", "ann@pve!all", "ann@pve!none", "bob@pve"})
+    for (const char* path : {"/", "/nodes/pve1", "/vms", "/vms/7", "/vms/8", "/vms/9", "/vms/x",
+                             "/storage/tank", "/storage/local", "/pool/p"}) {
+      const auto all = access.permissions(id, path);
+      granted += all.size();
+      const Caller caller{id, "", false};
+      for (const std::string& priv : access.privileges())
+        EXPECT_EQ(access.may(caller, path, {priv}), all.contains(priv))
+            << id << " " << path << " " << priv;
+    }
+  EXPECT_GT(granted, 20u);
+}
+
 TEST_F(AccessTest, NoAccessWins) {
   access.grant("ann@pve", "/vms", {"VM.Audit"});
   access.acl["/vms"]["ann@pve"]["NoAccess"] = true;

@@ -9,9 +9,10 @@
 
 namespace rocca::lab::pve {
 
-text::Value object(std::initializer_list<std::pair<std::string_view, text::Value>> entries) {
+text::Value object(std::initializer_list<Field> fields) {
   text::Value map = text::Value::map();
-  for (const auto& [key, value] : entries) map.set(key, value);
+  map.entries().reserve(fields.size() + 2);
+  for (const Field& field : fields) map.set(field.key, std::move(field.value));
   return map;
 }
 

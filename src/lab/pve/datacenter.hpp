@@ -42,6 +42,7 @@ struct Timing {
   Duration stop = std::chrono::milliseconds{400};
   Duration guest_shutdown = std::chrono::milliseconds{2500};  // of a guest that was asked to
   std::uint64_t import_rate = 400ull << 20;                   // bytes of virtual size per second
+  unsigned full_speed = 2;  // so many copies of disks a host does at that rate; more share it
   Duration broadcast = std::chrono::seconds{10};
   Duration proxy_limit = std::chrono::seconds{30};
   bool slow_401 = true;
@@ -408,7 +409,12 @@ std::vector<Route> download_routes();
 std::vector<Route> qemu_routes();  // qemu_*.cpp
 
 /// Shorthand for answers.
-text::Value object(std::initializer_list<std::pair<std::string_view, text::Value>> entries);
+/// What is listed in braces is constant; a value is moved out of it all the same.
+struct Field {
+  std::string_view key;
+  mutable text::Value value;
+};
+text::Value object(std::initializer_list<Field> fields);
 inline text::Value string(std::string value) {
   return text::Value::string(std::move(value));
 }

@@ -373,7 +373,7 @@ Routine<Outcome> run_on(Datacenter& dc, Node& node, Caller caller, const Method&
       co_return late;
     }
   }
-  Outcome outcome = job->outcome;
+  Outcome outcome = std::move(job->outcome);
   // A reason phrase is Latin-1; anything beyond kills pvedaemon's answer on its way back (seen:
   // "Broken pipe").
   if (method.protected_ && outcome.status >= 400 && !to_latin1(first_line(outcome.message))) {

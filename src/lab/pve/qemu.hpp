@@ -165,6 +165,10 @@ std::string unique_tags(const Datacenter& dc, const std::string& text);
 /// The host's own backup job for one VM: a `vzdump` task of root@pam that locks it while it runs
 /// and leaves an archive. Gives the UPID; nothing if there is no such VM.
 std::string start_backup(Datacenter& dc, unsigned vmid, const std::string& storage);
+/// A job for many VMs of one host, one after the other. Its UPID names none of them, and what goes
+/// wrong with one does not keep it from the next.
+std::string start_backup_job(Datacenter& dc, const std::string& host, std::vector<unsigned> vmids,
+                             const std::string& storage);
 
 struct Restore {
   unsigned id = 0;

@@ -20,8 +20,6 @@ struct Archive final : DiskContent {
 
 Routine<void> back_up(Worker& worker, unsigned id, std::string storage) {
   Datacenter& dc = worker.dc;
-  worker.log(fmt::format("INFO: starting new backup job: vzdump {} --storage {} --mode snapshot",
-                         id, storage));
   {
     const Locks::Guard lock = co_await lock_guest(worker, id);
     Vm& vm = dc.get_vm(id, worker.node);
@@ -66,6 +64,22 @@ Routine<void> back_up(Worker& worker, unsigned id, std::string storage) {
   worker.log(fmt::format("INFO: creating vzdump archive '{}'", target.path_of(volume)));
   target.on(worker.node.name)[volume.name] = volume;
   worker.log(fmt::format("INFO: Finished Backup of VM {} (00:00:01)", id));
+}
+
+Routine<void> backup_worker(Worker& worker, std::vector<unsigned> ids, std::string storage) {
+  worker.log(fmt::format("INFO: starting new backup job: vzdump {} --storage {} --mode snapshot",
+                         fmt::join(ids, " "), storage));
+  unsigned failed = 0;
+  for (const unsigned id : ids) {
+    try {
+      co_await back_up(worker, id, storage);
+    } catch (const Failure& failure) {
+      if (ids.size() == 1) throw;
+      ++failed;
+      worker.log(fmt::format("ERROR: Backup of VM {} failed - {}", id, failure.task_text()));
+    }
+  }
+  if (failed > 0) die("job errors");
   worker.log("INFO: Backup job finished successfully");
 }
 
@@ -99,7 +113,17 @@ std::string start_backup(Datacenter& dc, unsigned vmid, const std::string& stora
   if (node == nullptr) return "";
   return node->start_task(
       "vzdump", std::to_string(vmid), Caller{"root@pam", "root@pam", false},
-      [vmid, storage](Worker& worker) { return back_up(worker, vmid, storage); });
+      [vmid, storage](Worker& worker) { return backup_worker(worker, {vmid}, storage); });
+}
+
+std::string start_backup_job(Datacenter& dc, const std::string& host, std::vector<unsigned> vmids,
+                             const std::string& storage) {
+  Node* node = dc.find_node(host);
+  if (node == nullptr) return "";
+  return node->start_task("vzdump", "", Caller{"root@pam", "root@pam", false},
+                          [vmids = std::move(vmids), storage](Worker& worker) {
+                            return backup_worker(worker, vmids, storage);
+                          });
 }
 
 Routine<void> restore_guest(Worker& worker, Restore what) {

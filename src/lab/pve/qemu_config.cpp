@@ -58,32 +58,18 @@ Vm& get_process_vm(Process& process, unsigned vmid) {
   return *vm;
 }
 
-namespace {
-
-const Parameter* describe(const Schema& schema, const std::string& key) {
-  for (const Method& method : schema.methods()) {
-    if (method.verb != "PUT" || method.path != "/nodes/{node}/qemu/{vmid}/config") continue;
-    auto found = method.parameters.find(key);
-    if (found == method.parameters.end()) found = method.parameters.find(family(key));
-    return found == method.parameters.end() ? nullptr : &found->second;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 bool is_known_option(const Schema& schema, const std::string& key) {
   static const std::vector<std::string> of_the_call{"delete", "digest",   "force", "node",
                                                     "revert", "skiplock", "vmid"};
   for (const std::string& name : of_the_call)
     if (key == name) return false;
   if (key == "meta" || key == "parent" || key == "vmstate") return true;
-  return describe(schema, key) != nullptr;
+  return schema.find_setting(key) != nullptr;
 }
 
 text::Value json_of(const Schema& schema, const std::string& key, const std::string& value) {
   if (key == "cipassword") return string("**********");
-  const Parameter* parameter = describe(schema, key);
+  const Parameter* parameter = schema.find_setting(key);
   const bool whole =
       key == "snaptime" || (parameter != nullptr && (parameter->type == Parameter::Type::Integer ||
                                                      parameter->type == Parameter::Type::Boolean));

@@ -276,5 +276,22 @@ TEST(LinkedClone, KeepsItsTemplateFromBeingDeleted) {
   EXPECT_THAT(host.dc->get_storage("thin").on("pve1"), IsEmpty());
 }
 
+TEST(FullClone, SharesTheHostsDisksWithTheOthers) {
+  const auto takes = [](unsigned clones) {
+    Host host;
+    const Instant begun = host.world.now();
+    std::vector<Task*> tasks;
+    for (unsigned i = 0; i < clones; ++i)
+      tasks.push_back(&host.begin("POST", "/nodes/pve1/qemu/100/clone",
+                                  fmt::format("newid={}&full=1", 201 + i)));
+    for (Task* task : tasks) EXPECT_EQ(host.finish(*task), "OK");
+    return std::chrono::duration<double>(host.world.now() - begun).count();
+  };
+  const double alone = takes(1), two = takes(2), six = takes(6);
+  EXPECT_LT(two, alone * 1.3);
+  EXPECT_GT(six, alone * 2);
+  EXPECT_LT(six, alone * 4);
+}
+
 }  // namespace
 }  // namespace rocca::lab::pve

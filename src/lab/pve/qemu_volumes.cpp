@@ -158,6 +158,19 @@ std::string format_for(const Storage& storage, const std::string& wanted,
   return known(source) ? source : storage.default_format();
 }
 
+namespace {
+
+/// What each copy gets of a host's disks while others are under way.
+std::uint64_t shared(std::uint64_t alone, std::uint64_t full_speed, const Node& node) {
+  const auto copies = static_cast<std::uint64_t>(
+      std::count_if(node.tasks().begin(), node.tasks().end(), [](const auto& task) {
+        return task->running() && (task->upid.type == "qmcreate" || task->upid.type == "qmclone");
+      }));
+  return alone * full_speed / std::max(copies, full_speed);
+}
+
+}  // namespace
+
 Routine<std::string> copy_volume(Job job, Copy what) {
   if (what.label != "-")
     job.log(what.label.empty()
@@ -174,7 +187,8 @@ Routine<std::string> copy_volume(Job job, Copy what) {
   target.image = source.image;
   target.used = std::min(source.used, source.size);
   const std::string volid = co_await allocate(job, target);
-  const std::uint64_t rate = source.read_rate != 0 ? source.read_rate : job.dc().timing.import_rate;
+  const std::uint64_t alone =
+      source.read_rate != 0 ? source.read_rate : job.dc().timing.import_rate;
   std::exception_ptr failed;
   try {
     for (unsigned percent = 0; percent <= 100; ++percent) {
@@ -182,7 +196,10 @@ Routine<std::string> copy_volume(Job job, Copy what) {
       job.log(fmt::format("transferred {:.1f} MiB of {:.1f} MiB ({}.00%)", done / 1048576,
                           static_cast<double>(source.size) / 1048576, percent));
       if (percent % 20 == 0 && percent > 0)
-        co_await job.process.sleep(std::chrono::milliseconds{source.size * 200 / rate});
+        co_await job.process.sleep(std::chrono::milliseconds{
+            source.size * 200 /
+            std::max<std::uint64_t>(shared(alone, job.dc().timing.full_speed, job.process.node),
+                                    1)});
     }
   } catch (...) {
     failed = std::current_exception();

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <regex>
@@ -215,6 +216,13 @@ std::string print_number(double value) {
 
 Schema::Schema(const Release& release) : nine_(release.nine()) {
   for (const std::string_view table : schema_tables()) read(table);
+  for (const Method& method : methods_) {
+    const bool any = method.path == "/" || method.path.ends_with("/{volume}");
+    const auto slashes = std::count(method.path.begin(), method.path.end(), '/');
+    by_verb_[method.verb][any ? 0 : static_cast<std::size_t>(slashes)].push_back(&method);
+    if (method.verb == "PUT" && method.path == "/nodes/{node}/qemu/{vmid}/config")
+      settings_ = &method;
+  }
 }
 
 const Schema& Schema::of(const Release& release) {
@@ -302,8 +310,7 @@ void Schema::read(std::string_view table) {
 
 namespace {
 
-/// How many variables of the template take these segments; nothing: they are of another path. Every
-/// request is held against every template, so nothing is copied here.
+/// How many variables of the template take these segments; nothing: they are of another path.
 std::optional<std::size_t> variables_in(std::string_view path,
                                         const std::vector<std::string>& segments) {
   std::size_t at = 0, variables = 0;
@@ -330,12 +337,17 @@ const Method* Schema::find(std::string_view verb, const std::vector<std::string>
                            std::map<std::string, std::string>& bindings) const {
   const Method* best = nullptr;
   std::size_t fewest = 0;
-  for (const Method& method : methods_) {
-    if (method.verb != verb) continue;
-    const auto variables = variables_in(method.path, segments);
-    if (!variables || (best != nullptr && fewest <= *variables)) continue;  // fixed words win
-    best = &method;
-    fewest = *variables;
+  const auto all = by_verb_.find(verb);
+  if (all == by_verb_.end()) return nullptr;
+  for (const std::size_t size : {segments.size(), std::size_t{0}}) {
+    const auto alike = all->second.find(size);
+    if (alike == all->second.end()) continue;
+    for (const Method* method : alike->second) {
+      const auto variables = variables_in(method->path, segments);
+      if (!variables || (best != nullptr && fewest <= *variables)) continue;  // fixed words win
+      best = method;
+      fewest = *variables;
+    }
   }
   if (best == nullptr) return nullptr;
   const std::vector<std::string> parts = rocca::split(best->path, '/');
@@ -347,6 +359,13 @@ const Method* Schema::find(std::string_view verb, const std::vector<std::string>
         rest ? join({from, segments.end()}, "/") : *from;
   }
   return best;
+}
+
+const Parameter* Schema::find_setting(const std::string& key) const {
+  if (settings_ == nullptr) return nullptr;
+  auto found = settings_->parameters.find(key);
+  if (found == settings_->parameters.end()) found = settings_->parameters.find(family(key));
+  return found == settings_->parameters.end() ? nullptr : &found->second;
 }
 
 const Format* Schema::find_format(std::string_view name) const {

@@ -3,6 +3,7 @@
 #include "lab/pve/release.hpp"
 #include "text/value.hpp"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -87,6 +88,8 @@ class Parameters {
 class Schema {
  public:
   static const Schema& of(const Release& release);
+  Schema(const Schema&) = delete;
+  Schema& operator=(const Schema&) = delete;
 
   /// The method for a decoded path; fills `bindings` with the path's variables. A node's last
   /// variable `{volume}` takes the rest of the path.
@@ -94,6 +97,8 @@ class Schema {
                      std::map<std::string, std::string>& bindings) const;
   const Format* find_format(std::string_view name) const;
   const std::vector<Method>& methods() const noexcept { return methods_; }
+  /// The parameter that describes a setting of a VM; nullptr: there is none.
+  const Parameter* find_setting(const std::string& key) const;
   const std::map<std::string, Format>& formats() const noexcept { return formats_; }
 
   /// The schema's verdict on a call's parameters; throws the 400 with every problem. Property
@@ -117,6 +122,10 @@ class Schema {
 
   const bool nine_;
   std::vector<Method> methods_;
+  /// By verb and how many segments a path has; the root and those that take the rest of a path are
+  /// under 0.
+  std::map<std::string, std::map<std::size_t, std::vector<const Method*>>, std::less<>> by_verb_;
+  const Method* settings_ = nullptr;
   std::map<std::string, Format> formats_;
 };
 

@@ -400,8 +400,10 @@ Routine<void> TalosNode::serve(std::shared_ptr<Call> call) {
     else
       unknown();
     const auto type = fields(call->request(), 2);
-    refresh(name != "Watch" && type && !type->empty() ? type->front() : "");
-    if (name == "Watch") changed_.wake_all();  // from now on somebody wants to hear of members
+    const std::string asked = type && !type->empty() ? type->front() : "";
+    const bool watches_more = name == "Watch" && asked != machine_status;
+    refresh(watches_more ? "" : asked);
+    if (watches_more) changed_.wake_all();  // from now on somebody wants to hear of members
     co_await store_.serve(call, release_.minor() < 13);
     co_return;
   }

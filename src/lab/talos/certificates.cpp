@@ -1,10 +1,14 @@
 #include "lab/talos/certificates.hpp"
 
 #include "base/address.hpp"
+#include "base/encoding.hpp"
+#include "base/error.hpp"
 #include "base/handle.hpp"
 #include "base/strings.hpp"
 
+#include <fmt/format.h>
 #include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -32,11 +36,50 @@ std::string text_of(BIO* bio) {
   return {data, static_cast<std::size_t>(size)};
 }
 
+Key from_raw(std::string_view raw) {
+  return Key{EVP_PKEY_new_raw_private_key(
+      EVP_PKEY_ED25519, nullptr, reinterpret_cast<const unsigned char*>(raw.data()), raw.size())};
+}
+
+// OpenSSL 3.0 goes through all its decoders and encoders for every key that it reads, writes or
+// puts into a certificate, a tenth of a millisecond each time. An Ed25519 key is its 32 bytes
+// behind a head that is always the same (RFC 8410, 7).
+constexpr std::string_view ed25519_head{
+    "\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20", 16};
+
+std::string ed25519_pem(std::string_view raw) {
+  return fmt::format("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+                     to_base64(std::string(ed25519_head) + std::string(raw)));
+}
+
 Key read_key(std::string_view pem) {
   // OpenSSL does not know Talos's label.
   const std::string standard = replace_all(pem, "ED25519 PRIVATE KEY", "PRIVATE KEY");
   const Bio bio = reader(standard);
   return Key{PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr)};
+}
+
+bool set_public_key(X509* certificate, EVP_PKEY* key) {
+  const bool elliptic = EVP_PKEY_get_base_id(key) == EVP_PKEY_EC;
+  std::size_t size = 0;
+  if (elliptic)
+    EVP_PKEY_get_octet_string_param(key, OSSL_PKEY_PARAM_PUB_KEY, nullptr, 0, &size);
+  else
+    EVP_PKEY_get_raw_public_key(key, nullptr, &size);
+  auto* bytes = static_cast<unsigned char*>(OPENSSL_malloc(size));
+  const bool got =
+      size > 0 && bytes != nullptr &&
+      (elliptic ? EVP_PKEY_get_octet_string_param(key, OSSL_PKEY_PARAM_PUB_KEY, bytes, size, &size)
+                : EVP_PKEY_get_raw_public_key(key, bytes, &size)) == 1;
+  // What is set belongs to the certificate.
+  if (got && X509_PUBKEY_set0_param(X509_get_X509_PUBKEY(certificate),
+                                    OBJ_nid2obj(elliptic ? NID_X9_62_id_ecPublicKey : NID_ED25519),
+                                    elliptic ? V_ASN1_OBJECT : V_ASN1_UNDEF,
+                                    elliptic ? OBJ_nid2obj(NID_X9_62_prime256v1) : nullptr, bytes,
+                                    static_cast<int>(size)) == 1)
+    return true;
+  OPENSSL_free(bytes);
+  return false;
 }
 
 bool extend(X509* certificate, X509* issuer, int nid, const std::string& value) {
@@ -69,6 +112,7 @@ Signer::Signer(const SigningAuthority& authority) : parts_(std::make_unique<Part
   parts_->issuer.reset(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
   parts_->key = read_key(authority.key_pem);
 }
+Signer::Signer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Signer::~Signer() = default;
 
 std::shared_ptr<const Signer> Signer::read(const SigningAuthority& authority) {
@@ -86,11 +130,7 @@ std::shared_ptr<const Signer> Signer::read(const SigningAuthority& authority) {
 std::optional<net::Identity> Signer::sign(const Leaf& leaf, Entropy& entropy, Instant now) const {
   const auto& [issuer, signer] = *parts_;
   const std::string raw = entropy.bytes(32);
-  const Key key{leaf.elliptic
-                    ? EVP_EC_gen("P-256")
-                    : EVP_PKEY_new_raw_private_key(
-                          EVP_PKEY_ED25519, nullptr,
-                          reinterpret_cast<const unsigned char*>(raw.data()), raw.size())};
+  const Key key = leaf.elliptic ? Key{EVP_EC_gen("P-256")} : from_raw(raw);
   const Certificate made{X509_new()};
   if (!key || !made) return std::nullopt;
   X509_set_version(made.get(), 2);
@@ -101,7 +141,7 @@ std::optional<net::Identity> Signer::sign(const Leaf& leaf, Entropy& entropy, In
   for (const std::string& organization : leaf.organizations) add_name(subject, "O", organization);
   if (!leaf.common_name.empty()) add_name(subject, "CN", leaf.common_name);
   X509_set_issuer_name(made.get(), X509_get_subject_name(issuer.get()));
-  X509_set_pubkey(made.get(), key.get());
+  if (!set_public_key(made.get(), key.get())) return std::nullopt;
   std::vector<std::string> names;
   for (const std::string& each : leaf.names)
     names.push_back((IpAddress::parse(each) ? "IP:" : "DNS:") + each);
@@ -117,13 +157,12 @@ std::optional<net::Identity> Signer::sign(const Leaf& leaf, Entropy& entropy, In
   const bool plain = EVP_PKEY_get_base_id(signer.get()) == EVP_PKEY_ED25519;
   if (X509_sign(made.get(), signer.get(), plain ? nullptr : EVP_sha256()) == 0) return std::nullopt;
   const Bio certificate_out{BIO_new(BIO_s_mem())};
-  const Bio key_out{BIO_new(BIO_s_mem())};
   PEM_write_bio_X509(certificate_out.get(), made.get());
-  if (leaf.elliptic)
-    PEM_write_bio_PrivateKey_traditional(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr,
-                                         nullptr);
-  else
-    PEM_write_bio_PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  if (!leaf.elliptic)
+    return net::Identity{text_of(certificate_out.get()), Secret::take(ed25519_pem(raw))};
+  const Bio key_out{BIO_new(BIO_s_mem())};
+  PEM_write_bio_PrivateKey_traditional(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr,
+                                       nullptr);
   return net::Identity{text_of(certificate_out.get()), Secret::take(text_of(key_out.get()))};
 }
 
@@ -133,27 +172,46 @@ std::optional<net::Identity> sign_leaf(const SigningAuthority& authority, const 
   return signer ? signer->sign(leaf, entropy, now) : std::nullopt;
 }
 
-SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now) {
-  const std::string raw = entropy.bytes(32);
-  const Key key{EVP_PKEY_new_raw_private_key(
-      EVP_PKEY_ED25519, nullptr, reinterpret_cast<const unsigned char*>(raw.data()), raw.size())};
-  const Certificate made{X509_new()};
+namespace {
+
+struct NewAuthority {
+  Certificate certificate;
+  Key key;
+  std::string raw;
+};
+
+NewAuthority new_authority(const std::string& organization, Entropy& entropy, Instant now) {
+  std::string raw = entropy.bytes(32);
+  Key key = from_raw(raw);
+  Certificate made{X509_new()};
   X509_set_version(made.get(), 2);
   ASN1_INTEGER_set_uint64(X509_get_serialNumber(made.get()), entropy.word() >> 1);
   ASN1_TIME_set(X509_getm_notBefore(made.get()), seconds(now));
   ASN1_TIME_set(X509_getm_notAfter(made.get()), seconds(now + std::chrono::hours{87600}));
   if (!organization.empty()) add_name(X509_get_subject_name(made.get()), "O", organization);
   X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
-  X509_set_pubkey(made.get(), key.get());
+  if (!set_public_key(made.get(), key.get())) throw Error(Fault::Bug, "no Ed25519 key");
   extend(made.get(), made.get(), NID_basic_constraints, "critical,CA:TRUE");
   extend(made.get(), made.get(), NID_key_usage, "critical,digitalSignature,keyCertSign");
   extend(made.get(), made.get(), NID_subject_key_identifier, "hash");
   X509_sign(made.get(), key.get(), nullptr);
-  const Bio certificate_out{BIO_new(BIO_s_mem())};
-  const Bio key_out{BIO_new(BIO_s_mem())};
-  PEM_write_bio_X509(certificate_out.get(), made.get());
-  PEM_write_bio_PrivateKey(key_out.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  return {text_of(certificate_out.get()), talos_key_pem(text_of(key_out.get()))};
+  return {std::move(made), std::move(key), std::move(raw)};
+}
+
+}  // namespace
+
+net::Identity sign_by_nobody(const Leaf& leaf, Entropy& entropy, Instant now) {
+  NewAuthority authority = new_authority("", entropy, now);
+  const Signer signer{std::make_unique<Signer::Parts>(
+      Signer::Parts{std::move(authority.certificate), std::move(authority.key)})};
+  return signer.sign(leaf, entropy, now).value();
+}
+
+SigningAuthority make_authority(const std::string& organization, Entropy& entropy, Instant now) {
+  const NewAuthority made = new_authority(organization, entropy, now);
+  const Bio out{BIO_new(BIO_s_mem())};
+  PEM_write_bio_X509(out.get(), made.certificate.get());
+  return {text_of(out.get()), talos_key_pem(ed25519_pem(made.raw))};
 }
 
 std::vector<std::string> organizations(std::string_view der) {

@@ -112,6 +112,15 @@ std::string yaml_string(const std::string& text) {
   return emitted;
 }
 
+bool ResourceStore::watched_besides(std::string_view type) const noexcept {
+  return watched_.size() != watched_.count(type);
+}
+
+ResourceStore::Kind& ResourceStore::kind(const std::string& space, const std::string& type) {
+  const auto found = kinds_.find(ByName::Names{space, type});
+  return found != kinds_.end() ? found->second : kinds_[{space, type}];
+}
+
 void ResourceStore::record(Kind& kind, Event event) {
   event.number = ++number_;
   kind.events.push_back(std::move(event));
@@ -159,7 +168,7 @@ void ResourceStore::clear() {
 
 const Resource* ResourceStore::find(const std::string& space, const std::string& type,
                                     const std::string& id) const {
-  const auto kind = kinds_.find({space, type});
+  const auto kind = kinds_.find(ByName::Names{space, type});
   if (kind == kinds_.end()) return nullptr;
   const auto found = kind->second.resources.find(id);
   return found == kind->second.resources.end() ? nullptr : &found->second;
@@ -219,13 +228,15 @@ Routine<void> ResourceStore::watch(std::shared_ptr<Call> call, bool options_requ
     refuse(Code::Internal, "runtime error: invalid memory address or nil pointer dereference");
   admit(*call, request.namespace_(), request.type());
   struct Watcher {
-    std::size_t& count;
-    explicit Watcher(std::size_t& all_watchers) : count(++all_watchers) {}
+    std::multiset<std::string, std::less<>>& all;
+    std::multiset<std::string, std::less<>>::iterator own;
+    Watcher(std::multiset<std::string, std::less<>>& watched, const std::string& type)
+        : all(watched), own(watched.insert(type)) {}
     Watcher(const Watcher&) = delete;
     Watcher& operator=(const Watcher&) = delete;
-    ~Watcher() { --count; }
+    ~Watcher() { all.erase(own); }
   };
-  const Watcher counted{watchers_};
+  const Watcher counted{watched_, request.type()};
   const pb::WatchOptions& options = request.options();
   Kind& all = kind(request.namespace_(), request.type());
   const auto ids = id_query(options.has_id_query(), options.id_query());

@@ -6,11 +6,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 namespace rocca::lab::talos {
+
+/// The type that tells a node's stage; it is always up to date.
+inline const std::string machine_status = "MachineStatuses.runtime.talos.dev";
 
 /// One resource of a node's COSI state. Both forms of the spec are kept, as the server sends both.
 struct Resource {
@@ -45,8 +50,8 @@ class ResourceStore {
   const Resource* find(const std::string& space, const std::string& type,
                        const std::string& id) const;
 
-  /// Does anybody wait for changes?
-  bool watched() const noexcept { return watchers_ != 0; }
+  /// Does anybody wait for changes of anything but this type?
+  bool watched_besides(std::string_view type) const noexcept;
 
   /// Serves cosi.resource.State; `options_required`: releases that crash on a Watch without.
   Routine<void> serve(std::shared_ptr<Call> call, bool options_required);
@@ -70,15 +75,23 @@ class ResourceStore {
     Signal changed;
   };
   using Key = std::pair<std::string, std::string>;  // namespace, type
-  Kind& kind(const std::string& space, const std::string& type) { return kinds_[{space, type}]; }
+  /// Compares with pairs of views, so that a look copies nothing.
+  struct ByName {
+    using is_transparent = void;
+    using Names = std::pair<std::string_view, std::string_view>;
+    static Names names(const Key& key) { return {key.first, key.second}; }
+    static Names names(const Names& key) { return key; }
+    bool operator()(const auto& a, const auto& b) const { return names(a) < names(b); }
+  };
+  Kind& kind(const std::string& space, const std::string& type);
   void record(Kind& kind, Event event);
   std::string encode(const Event& event, bool bookmark) const;
   Routine<void> watch(std::shared_ptr<Call> call, bool options_required);
 
   World& world_;
-  std::map<Key, Kind> kinds_;
+  std::map<Key, Kind, ByName> kinds_;
   std::uint64_t number_ = 0;
-  std::size_t watchers_ = 0;
+  std::multiset<std::string, std::less<>> watched_;  // the type of each that is watched
 };
 
 /// A string as go-yaml writes it: plain where it can be, quoted where it must be.

@@ -53,8 +53,10 @@ Routine<void> TalosNode::boot_services(Stop stop) {
   // Members of the cluster appear and leave without a call to this node; who watches is told.
   while (true) {
     update_stage();
-    co_await world_.wait(changed_, world_.now() + std::chrono::seconds{store_.watched() ? 2 : 60},
-                         stop.get());
+    co_await world_.wait(
+        changed_,
+        world_.now() + std::chrono::seconds{store_.watched_besides(machine_status) ? 2 : 60},
+        stop.get());
   }
 }
 

@@ -378,14 +378,14 @@ void TalosNode::publish_status() {
     conditions +=
         fmt::format("        - name: {}\n          reason: {}\n", name, yaml_string(reason));
   }
-  const Resource* before = store_.find("runtime", "MachineStatuses.runtime.talos.dev", "machine");
+  const Resource* before = store_.find("runtime", machine_status, "machine");
   const unsigned version = before == nullptr ? 0 : before->version;
   store_.set(
-      "runtime", "MachineStatuses.runtime.talos.dev", "machine", "runtime.MachineStatusController",
+      "runtime", machine_status, "machine", "runtime.MachineStatusController",
       status.SerializeAsString(),
       fmt::format("stage: {}\nstatus:\n    ready: {}\n    unmetConditions:{}{}", to_string(stage_),
                   boolean(unmet.empty()), conditions.empty() ? " []\n" : "\n", conditions));
-  before = store_.find("runtime", "MachineStatuses.runtime.talos.dev", "machine");
+  before = store_.find("runtime", machine_status, "machine");
   if (before->version == version) return;
   rocca::proto::machine::MachineStatusEvent event;
   event.set_stage(static_cast<rocca::proto::machine::MachineStatusEvent::MachineStage>(
@@ -401,7 +401,7 @@ void TalosNode::publish_status() {
 
 void TalosNode::publish() {
   stale_ = true;
-  if (store_.watched())
+  if (store_.watched_besides(machine_status))
     refresh({});
   else
     publish_status();
@@ -409,7 +409,7 @@ void TalosNode::publish() {
 
 /// Before a look at resources of this type; none: at any.
 void TalosNode::refresh(std::string_view type) {
-  if (type == "MachineStatuses.runtime.talos.dev") return;  // never stale
+  if (type == machine_status) return;  // never stale
   const bool definitions = type.empty() || type == "ResourceDefinitions.meta.cosi.dev";
   if (definitions && store_.find("meta", "ResourceDefinitions.meta.cosi.dev",
                                  "machinestatuses.runtime.talos.dev") == nullptr)
