@@ -11,6 +11,7 @@
 #include "resources/outside.hpp"
 #include "sources/resolver.hpp"
 #include "spec/lock.hpp"
+#include "state/forgetful_store.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -95,20 +96,27 @@ Flag events_flag() {
           .help = "write every event there as a line of JSON"};
 }
 
+Flag parallelism_flag() {
+  return {.name = "parallelism",
+          .kind = FlagKind::Number,
+          .value = "N",
+          .fallback = "64",
+          .help = "calls in flight at once, at the most"};
+}
+
+Flag take_over_flag() {
+  return {.name = "take-over", .help = "take the state's lock although somebody seems to hold it"};
+}
+
 std::vector<Flag> run_flags() {
-  return {
-      {.name = "target",
-       .kind = FlagKind::Text,
-       .value = "THING",
-       .help = "only this node or thing, and all it needs",
-       .repeats = true},
-      {.name = "parallelism",
-       .kind = FlagKind::Number,
-       .value = "N",
-       .fallback = "64",
-       .help = "calls in flight at once, at the most"},
-      {.name = "locked", .help = "refuse if rocca.lock would change"},
-      {.name = "take-over", .help = "take the state's lock although somebody seems to hold it"}};
+  return {{.name = "target",
+           .kind = FlagKind::Text,
+           .value = "THING",
+           .help = "only this node or thing, and all it needs",
+           .repeats = true},
+          parallelism_flag(),
+          {.name = "locked", .help = "refuse if rocca.lock would change"},
+          take_over_flag()};
 }
 
 ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
@@ -125,15 +133,18 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
   options_.policy = policy_of(spec_, invocation);
   options_.who = who_am_i(context);
   options_.doing = doing;
-  if (find_flag(invocation.command(), "parallelism") != nullptr) {
+  const auto knows = [&](const char* flag) {
+    return find_flag(invocation.command(), flag) != nullptr;
+  };
+  if (knows("parallelism")) {
     const auto wanted = invocation.number("parallelism").value_or(64);
     if (wanted < 1 || wanted > 1000)
       throw Error(Fault::Usage, "--parallelism must be between 1 and 1000");
     options_.parallelism = static_cast<unsigned>(wanted);
-    options_.targets = invocation.all("target");
-    options_.locked = invocation.is_set("locked");
-    options_.force_lock = invocation.is_set("take-over");
   }
+  if (knows("target")) options_.targets = invocation.all("target");
+  options_.locked = knows("locked") && invocation.is_set("locked");
+  options_.force_lock = knows("take-over") && invocation.is_set("take-over");
   options_.outside = outside();
   runner_ = engine::pool_runner(options_.parallelism + 1, context.clock);
   cluster_ = open();
@@ -154,7 +165,17 @@ resources::Cluster ClusterRun::open() {
     around = surroundings(context_, spec_, std::move(around.bundle), *transport_, stop_);
   std::optional<proxmox::Access> proxmox;
   if (spec_.proxmox) proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
-  store_ = open_store(context_, spec_, *transport_, stop_);
+  if (options_.doing != "down") {
+    store_ = open_store(context_, spec_, *transport_, stop_);
+  } else if (invocation_.is_set("without-state")) {
+    store_ = state::forgetful_store();
+  } else {
+    try {
+      store_ = open_store(context_, spec_, *transport_, stop_);
+    } catch (const Error& error) {
+      resources::throw_without_state(error);
+    }
+  }
   return resources::make_cluster(spec_, std::move(lock), std::move(around), std::move(proxmox),
                                  context_.files, context_.clock, context_.entropy);
 }
@@ -223,7 +244,6 @@ void ClusterRun::narrow(std::vector<std::string> targets, const std::vector<std:
 void ClusterRun::prepare_down(bool purge_images, bool reset_existing) {
   options_.purge_images = purge_images;
   options_.reset_existing = reset_existing;
-  options_.force_lock = invocation_.is_set("take-over");
   begin();
 }
 

@@ -30,6 +30,8 @@ std::unique_ptr<state::Store> open_store(Context& context, const spec::Spec& spe
 
 /// Flags that verbs of a cluster's life share.
 std::vector<Flag> run_flags();  // --target, --parallelism, --locked, --state-lock…
+Flag parallelism_flag();        // --parallelism N
+Flag take_over_flag();          // --take-over
 Flag allow_flag();              // --allow CLASS
 Flag events_flag();             // --events FILE
 

@@ -75,7 +75,7 @@ Command apply_verb() {
                          .offer = Offer::Files,
                          .help = "what `rocca plan --out` wrote"},
                         cluster_argument()},
-          .flags = {events_flag(), output_flag()},
+          .flags = {parallelism_flag(), take_over_flag(), events_flag(), output_flag()},
           .examples = {{"rocca apply blue.plan blue", "what was shown and approved"}},
           .run = run_apply};
 }
@@ -98,12 +98,16 @@ Command down_verb() {
                 {.name = "purge-images", .help = "delete its images too"},
                 {.name = "reset-existing",
                  .help = "reset machines that were there before, with all that is on them"},
-                {.name = "take-over",
-                 .help = "take the state's lock although somebody seems to hold it"},
+                {.name = "without-state",
+                 .help = "go by the marks on the VMs alone; the state is not read, locked or "
+                         "removed"},
+                parallelism_flag(),
+                take_over_flag(),
                 events_flag(),
                 output_flag()},
       .examples = {{"rocca down blue", "asks for the name"},
-                   {"rocca down blue --confirm blue", "in scripts"}},
+                   {"rocca down blue --confirm blue", "in scripts"},
+                   {"rocca down blue --without-state", "when the place of its state is gone"}},
       .run = run_down};
 }
 
@@ -129,7 +133,8 @@ Command drift_verb() {
           .description =
               "Compares what was raised with what is there now, and looks into Proxmox's "
               "task log for who changed it. A VM that was moved to another host is no "
-              "drift. Exit code 2 when something differs. `rocca up` puts it right.",
+              "drift, and neither is what the spec asks anew. Exit code 2 when something "
+              "differs, also where it cannot be told whose doing it is. `rocca up` puts it right.",
           .arguments = {cluster_argument()},
           .flags = {output_flag()},
           .examples = {{"rocca drift blue", "who did what"}},
@@ -137,16 +142,18 @@ Command drift_verb() {
 }
 
 Command drift_accept_verb() {
-  return {.name = "drift accept",
-          .group = group,
-          .summary = "write what was found into the spec",
-          .description =
-              "Changes only the values that differ; comments and order of the file stay. "
-              "Nothing is written if the spec would not be valid.",
-          .arguments = {cluster_argument()},
-          .flags = {only_flag()},
-          .examples = {{"rocca drift accept blue --only vm/cp-1:cores", "one value"}},
-          .run = run_drift_accept};
+  return {
+      .name = "drift accept",
+      .group = group,
+      .summary = "write what was found into the spec",
+      .description =
+          "Changes only the values that differ; comments and order of the file stay. "
+          "Nothing is written if the spec would not be valid, nor for a node that comes from a "
+          "pool, whose words count for all of its nodes, unless all of them were changed alike.",
+      .arguments = {cluster_argument()},
+      .flags = {only_flag()},
+      .examples = {{"rocca drift accept blue --only vm/cp-1:cores", "one value"}},
+      .run = run_drift_accept};
 }
 
 Command drift_ignore_verb() {

@@ -5,6 +5,7 @@
 #include "cli/process.hpp"
 #include "net/curl_transport.hpp"
 
+#include <malloc.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -88,6 +89,8 @@ rocca::cli::Terminal read_terminal() {
 int main(int argc, char** argv) {
   rocca::cli::close_memory();
   std::signal(SIGPIPE, SIG_IGN);
+  // Many threads that mostly wait share two: each more keeps what it once needed.
+  mallopt(M_ARENA_MAX, 2);
 
   DescriptorBuffer out_buffer{STDOUT_FILENO};
   DescriptorBuffer err_buffer{STDERR_FILENO};

@@ -84,13 +84,15 @@ int run_up(Context& context, const Invocation& invocation) {
   confirm(context, fmt::format("Carry out this plan for cluster {}?", cluster.name()),
           invocation.is_set("yes"));
   // Who said yes before seeing a plan says it to any that the guards let pass.
-  if (invocation.is_set("yes"))
+  if (invocation.is_set("yes")) {
+    cluster.run().at_once();
     cluster.run().on_change([&](const engine::Plan& now) {
       if (text)
         context.out << "The world has changed meanwhile. The plan is now:\n\n"
                     << report::render(now, style_of(context)) << std::flush;
       return true;
     });
+  }
   return carry_out(context, invocation, cluster, plan);
 }
 

@@ -39,6 +39,9 @@ class SharedMemoryFiles final : public Files {
   bool remove(const std::string& path) override {
     return locked([&] { return files_.remove(path); });
   }
+  bool remove_folder(const std::string& path) override {
+    return locked([&] { return files_.remove_folder(path); });
+  }
   void rename(const std::string& from, const std::string& to) override {
     locked([&] { files_.rename(from, to); });
   }

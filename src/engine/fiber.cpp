@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -110,6 +111,54 @@ std::size_t page_size() {
   return size;
 }
 
+/// Stacks that nobody uses any more: the next fibers of this thread find them mapped and touched.
+class Stacks {
+ public:
+  static Stacks& mine() {
+    thread_local Stacks stacks;
+    return stacks;
+  }
+
+  void* take(std::size_t size) {
+    if (size == size_ && !free_.empty()) {
+      void* const base = free_.back();
+      free_.pop_back();
+      return base;
+    }
+    // Only the pages that are touched cost memory.
+    void* const base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (base == MAP_FAILED)
+      throw Error(Fault::Busy, fmt::format("no memory for a stack: {}", std::strerror(errno)));
+    if (::mprotect(base, page_size(), PROT_NONE) != 0) {
+      ::munmap(base, size);
+      throw Error(Fault::Busy, fmt::format("no guard for a stack: {}", std::strerror(errno)));
+    }
+    return base;
+  }
+
+  void give(void* base, std::size_t size) noexcept {
+    constexpr std::size_t many = 32;  // all that a small run needs; a large one gives the rest back
+    if (free_.empty()) size_ = size;
+    if (size == size_ && free_.size() < many)
+      free_.push_back(base);
+    else
+      ::munmap(base, size);
+  }
+
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+  ~Stacks() {
+    for (void* const base : free_) ::munmap(base, size_);
+  }
+
+ private:
+  Stacks() { free_.reserve(32); }
+
+  std::size_t size_ = 0;
+  std::vector<void*> free_;
+};
+
 }  // namespace
 
 struct Fiber::Context {
@@ -120,15 +169,7 @@ struct Fiber::Context {
     const std::size_t page = page_size();
     size = (wanted + page - 1) / page * page;
     mapped = size + page;
-    // Only the pages that are touched cost memory.
-    base = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-    if (base == MAP_FAILED)
-      throw Error(Fault::Busy, fmt::format("no memory for a stack: {}", std::strerror(errno)));
-    if (::mprotect(base, page, PROT_NONE) != 0) {
-      ::munmap(base, mapped);
-      throw Error(Fault::Busy, fmt::format("no guard for a stack: {}", std::strerror(errno)));
-    }
+    base = Stacks::mine().take(mapped);
     stack = static_cast<char*>(base) + page;
 #if defined(ROCCA_ASAN)
     // The kernel may give the place of a stack that was dropped with its frames still marked.
@@ -144,7 +185,7 @@ struct Fiber::Context {
 #if defined(ROCCA_TSAN)
     __tsan_destroy_fiber(tsan);
 #endif
-    ::munmap(base, mapped);
+    Stacks::mine().give(base, mapped);
   }
 
   static void enter(void* self) noexcept {

@@ -86,6 +86,11 @@ class Planner {
       change.action = leftover ? Action::Destroy : Action::Update;
       change.reason = "an act of an earlier run may still be under way";
     }
+    if (change.none() && !change.keep.empty()) {
+      ++plan.summary.unchanged;
+      plan.kept[address] = change.keep;
+      return;
+    }
     if (change.none()) {
       ++plan.summary.unchanged;
       remember(plan, resource, live);
@@ -226,6 +231,7 @@ class Planner {
 Change change_of(const Resource& resource, bool leftover, const std::optional<Live>& live) {
   if (leftover && !live) return {};
   Change change = resource.diff(live);
+  if (leftover && !change.keep.empty()) return change;
   if (leftover && change.action != Action::Destroy) {
     change.action = Action::Destroy;
     change.reason = "no longer wanted";

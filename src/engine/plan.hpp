@@ -54,6 +54,7 @@ struct Plan {
   Summary summary;
   std::map<std::string, std::string> failed;  // could not be read
   std::map<std::string, Error> errors;        // the same as values
+  std::map<std::string, std::string> kept;    // left over and left alone: why
   /// What is there as it should be, or gone, and not remembered so: `execute` writes it first. Thus
   /// a lost state comes back.
   std::vector<state::Record> found;

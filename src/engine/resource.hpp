@@ -54,6 +54,8 @@ struct Change {
   /// Not empty: this cannot be done, and why (a foreign VM at that id, a class that day 2 brings).
   std::string refusal;
   std::string hint;
+  /// Not empty: what is left over stays, and why. It is remembered, and looked at again next time.
+  std::string keep;
 
   bool none() const { return action == Action::None && refusal.empty(); }
   friend bool operator==(const Change&, const Change&) = default;
@@ -91,7 +93,7 @@ using Progress = std::variant<Ready, NotYet>;
 /// decided anew from what is really there, and a run that was killed goes on by itself.
 ///
 /// A leftover is asked the same way: its diff says Destroy (with effect, reason or refusal) while
-/// it is there; any other answer is taken as Destroy with data loss.
+/// it is there, or why it is kept; any other answer is taken as Destroy with data loss.
 class Resource {
  public:
   virtual ~Resource() = default;

@@ -54,7 +54,7 @@ std::optional<VmConfig> Client::find_whole_config(const std::string& node, Vmid 
     throw failure->error(fmt::format("reading the configuration of VM {}", vmid));
   }
   VmConfig config;
-  for (const text::Value& row : rows(std::get<text::Value>(reply))) {
+  for (const text::Value& row : rows(std::get<text::Value>(std::move(reply)))) {
     const std::string option = read_text_or(row, "key");
     const text::Value* value = row.find("value");
     if (value != nullptr && value->is_scalar())

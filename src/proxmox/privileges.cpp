@@ -127,6 +127,11 @@ std::vector<Need> needs(Act act, const Scope& scope) {
     case Act::ListVms:
       // Reads check the VM itself; a right on the pool reaches it because the VM is a member.
       collect.need(collect.vm_path(), {"VM.Audit"}, "see our VMs").hides = true;
+      if (!scope.pool.empty()) {
+        Need& need = collect.need("/pool/" + scope.pool, {"Pool.Audit"},
+                                  "see that pool " + scope.pool + " is there");
+        need.optional = need.hides = true;
+      }
       break;
     case Act::ListStorage: {
       std::set<std::string> storages(scope.disk_storages.begin(), scope.disk_storages.end());

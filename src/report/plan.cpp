@@ -147,6 +147,16 @@ std::string summary_line(const engine::Plan& plan) {
   return out;
 }
 
+std::string render_kept(const engine::Plan& plan, const Style& style) {
+  std::string out;
+  for (const auto& [address, why] : plan.kept) {
+    out += fmt::format("{} {}{}\n", ink(style, Ink::Dim, "  ="), ink(style, Ink::Bold, address),
+                       ink(style, Ink::Dim, "  keep"));
+    out += "      " + wrap("because " + why, std::max<std::size_t>(style.width, 60) - 6, 6) + "\n";
+  }
+  return out;
+}
+
 std::string render(const engine::Plan& plan, const Style& style) {
   std::string out;
   for (const Planned& step : plan.steps) render_step(out, step, style);
@@ -154,9 +164,10 @@ std::string render(const engine::Plan& plan, const Style& style) {
     out += fmt::format("{} {}\n", ink(style, Ink::Red, "  ?"), ink(style, Ink::Bold, address));
     out += "      " + wrap("it could not be read: " + why, style.width - 6, 6) + "\n";
   }
+  out += render_kept(plan, style);
   if (plan.empty())
-    return fmt::format("Nothing to do: cluster {} is as its spec says ({} looked at).\n",
-                       plan.cluster, plural(plan.summary.unchanged, "thing"));
+    return out + fmt::format("Nothing to do: cluster {} is as its spec says ({} looked at).\n",
+                             plan.cluster, plural(plan.summary.unchanged, "thing"));
   out += "\n" + ink(style, Ink::Bold, summary_line(plan)) + "\n";
   if (plan.effect > engine::Effect::Live)
     out +=
@@ -186,6 +197,11 @@ Value to_value(const engine::Plan& plan) {
   Value failed = Value::map();
   for (const auto& [address, why] : plan.failed) failed.set(address, Value::string(why));
   out.set("failed", std::move(failed));
+  if (!plan.kept.empty()) {
+    Value kept = Value::map();
+    for (const auto& [address, why] : plan.kept) kept.set(address, Value::string(why));
+    out.set("kept", std::move(kept));
+  }
   if (plan.estimate) out.set("estimateSeconds", Value::floating(seconds(*plan.estimate)));
   out.set("boundTo", Value::string(plan.bound_to));
   return out;

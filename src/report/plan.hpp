@@ -13,6 +13,8 @@ namespace rocca::report {
 /// The plan as people know it from other tools: `+ ~ - -/+`, every change with its reason, and a
 /// summary line at its end.
 std::string render(const engine::Plan& plan, const Style& style = {});
+/// What is left over and stays, each with its reason; `render` has it as well.
+std::string render_kept(const engine::Plan& plan, const Style& style = {});
 /// `Plan: 5 to create, 1 to change, 0 to replace, 0 to destroy; 3 unchanged. About 4m.`
 std::string summary_line(const engine::Plan& plan);
 

@@ -69,6 +69,11 @@ constexpr std::string_view schema = R"json({
       "description": "What could not be read, and why.",
       "additionalProperties": {"type": "string"}
     },
+    "kept": {
+      "type": "object",
+      "description": "What is left over and stays, and why.",
+      "additionalProperties": {"type": "string"}
+    },
     "estimateSeconds": {"type": "number", "minimum": 0},
     "boundTo": {"type": "string", "description": "Digest of what was wanted and what was seen."}
   },

@@ -40,6 +40,13 @@ TEST(PlanJson, FitsThePublishedSchema) {
   plan.failed["vm/cp-2"] = "no answer";
   EXPECT_EQ(rocca::test::misfit(to_value(plan), schema), "");
   EXPECT_EQ(rocca::test::misfit(to_value(engine::Plan{}), schema), "");
+  engine::Plan keeps;
+  keeps.kept["image/local@pve1/talos.qcow2"] = "somebody else needs it";
+  EXPECT_EQ(rocca::test::misfit(to_value(keeps), schema), "");
+  EXPECT_EQ(render(keeps, {.width = 80}),
+            "  = image/local@pve1/talos.qcow2  keep\n"
+            "      because somebody else needs it\n"
+            "Nothing to do: cluster  is as its spec says (0 things looked at).\n");
 }
 
 TEST(PlanJson, TheSchemaNoticesAStrangeKey) {

@@ -167,28 +167,35 @@ Value to_value(const ClusterStatus& status) {
   return out;
 }
 
-std::string render(const std::vector<resources::Drift>& drifts, const std::string& cluster,
-                   Instant now, const Style& style) {
+std::string render(const std::vector<resources::Drift>& drifts,
+                   const std::vector<std::string>& by_spec, const std::string& cluster, Instant now,
+                   const Style& style) {
   std::string out;
   std::size_t open = 0;
   std::size_t ignored = 0;
+  const auto say = [&](const char* name, const std::string& told) {
+    out += fmt::format("    {:<8}  {}\n", name,
+                       wrap(told, std::max<std::size_t>(style.width, 60) - 14, 14));
+  };
   for (const resources::Drift& drift : drifts) {
     if (drift.ignored) {
       ++ignored;
       continue;
     }
     ++open;
-    out += fmt::format("{} {}  {}\n", ink(style, Ink::Yellow, "~"),
+    out += fmt::format("{} {}  {}\n", ink(style, Ink::Yellow, drift.unsure.empty() ? "~" : "?"),
                        ink(style, Ink::Bold, drift.address), drift.field);
     out += fmt::format("    declared  {}\n    found     {}\n", or_dash(drift.declared),
                        or_dash(drift.found));
+    if (!drift.unsure.empty()) say("whose", "that cannot be told: " + drift.unsure);
     if (!drift.by.empty()) {
-      out += fmt::format("    by        {}", drift.by);
+      out += fmt::format("    by        {}{}", drift.perhaps.empty() ? "" : "perhaps ", drift.by);
       if (drift.since)
         out += fmt::format(", {} ({})", to_string(*drift.since), ago(*drift.since, now));
       out += "\n";
+      if (!drift.perhaps.empty()) say("", drift.perhaps);
       if (!drift.task.empty()) out += fmt::format("    task      {}\n", drift.task);
-    } else {
+    } else if (drift.unsure.empty()) {
       out += "    by        nobody that the task log names\n";
     }
     if (drift.effect > engine::Effect::Live)
@@ -196,14 +203,24 @@ std::string render(const std::vector<resources::Drift>& drifts, const std::strin
           fmt::format("    putting it right is of the class {}\n", engine::to_string(drift.effect));
   }
   if (ignored > 0) out += fmt::format("{} ignored.\n", plural(ignored, "difference"));
-  if (open == 0) return out + fmt::format("No drift: cluster {} is as declared.\n", cluster);
+  const std::string asked =
+      by_spec.empty()
+          ? ""
+          : fmt::format(
+                "{} differ{} because the spec asks for something else than what was last "
+                "applied: `rocca plan` shows it.\n",
+                plural(by_spec.size(), "thing"), by_spec.size() == 1 ? "s" : "");
+  if (open == 0 && by_spec.empty())
+    return out + fmt::format("No drift: cluster {} is as declared.\n", cluster);
+  if (open == 0)
+    return out + fmt::format("No drift: nobody has changed cluster {}.\n", cluster) + asked;
   out += fmt::format(
       "\n{} differ{} from the spec. `rocca up` puts {} right, `rocca drift accept` writes {} into "
       "the "
       "spec, `rocca drift ignore` leaves {}.\n",
       plural(open, "value"), open == 1 ? "s" : "", open == 1 ? "it" : "them",
       open == 1 ? "it" : "them", open == 1 ? "it" : "them");
-  return out;
+  return out + asked;
 }
 
 Value to_value(const std::vector<resources::Drift>& drifts) {
@@ -215,7 +232,9 @@ Value to_value(const std::vector<resources::Drift>& drifts) {
     one.set("declared", Value::string(drift.declared));
     one.set("found", Value::string(drift.found));
     one.set("effect", Value::string(engine::to_string(drift.effect)));
+    if (!drift.unsure.empty()) one.set("unsure", Value::string(drift.unsure));
     if (!drift.by.empty()) one.set("by", Value::string(drift.by));
+    if (!drift.perhaps.empty()) one.set("perhaps", Value::string(drift.perhaps));
     if (!drift.task.empty()) one.set("task", Value::string(drift.task));
     if (drift.since) one.set("since", Value::string(to_string(*drift.since)));
     one.set("ignored", Value::boolean(drift.ignored));

@@ -14,8 +14,10 @@ std::string render(const resources::ClusterStatus& status, Instant now, const St
 text::Value to_value(const resources::ClusterStatus& status);
 
 /// What differs, since when and by whom.
-std::string render(const std::vector<resources::Drift>& drifts, const std::string& cluster,
-                   Instant now, const Style& style);
+/// `by_spec`: what differs because the spec was changed, which is no drift.
+std::string render(const std::vector<resources::Drift>& drifts,
+                   const std::vector<std::string>& by_spec, const std::string& cluster, Instant now,
+                   const Style& style);
 text::Value to_value(const std::vector<resources::Drift>& drifts);
 
 /// What a cluster's state remembers: things, when they settled, how long such things take.

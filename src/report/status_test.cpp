@@ -10,6 +10,7 @@ namespace {
 using resources::Drift;
 using std::chrono::hours;
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
@@ -89,11 +90,23 @@ std::vector<Drift> drifts() {
 }
 
 TEST(DriftText, NamesTheCulprit) {
-  rocca::test::expect_golden("report/drift.txt", render(drifts(), "blue", now, {.width = 80}));
+  rocca::test::expect_golden("report/drift.txt", render(drifts(), {}, "blue", now, {.width = 80}));
 }
 
 TEST(DriftText, IgnoredAloneIsNoDrift) {
-  EXPECT_THAT(render({drifts()[2]}, "blue", now, {}), HasSubstr("No drift"));
+  EXPECT_THAT(render({drifts()[2]}, {}, "blue", now, {}),
+              HasSubstr("No drift: cluster blue is as declared."));
+}
+
+TEST(DriftText, WhatCannotBeToldIsNotCalledAsDeclared) {
+  std::vector<Drift> all = drifts();
+  all[0].perhaps = "the last of 2 tasks that could have done it";
+  all[1].unsure = "nothing is remembered of it: no `up` has ended here, or the state was lost";
+  rocca::test::expect_golden("report/drift_unsure.txt",
+                             render(all, {"vm/cp-3", "machine/cp-3"}, "blue", now, {.width = 80}));
+  EXPECT_THAT(render({}, {"vm/cp-3"}, "blue", now, {.width = 200}),
+              AllOf(HasSubstr("No drift: nobody has changed cluster blue."),
+                    HasSubstr("1 thing differs because the spec asks for something else")));
 }
 
 TEST(History, NewestLast) {

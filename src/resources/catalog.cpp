@@ -95,6 +95,18 @@ const Kind* find_kind(const std::string& address) {
   return nullptr;
 }
 
+/// The machine of a VM that nobody remembers goes in the same order as one that is remembered:
+/// cordoned, reset and its Node removed before its VM is destroyed.
+void add_stray_machine(const Cluster& cluster, const Marked& vm, engine::Desired& desired) {
+  const std::string machine = machine_address(vm.node), member = member_address(vm.node);
+  const auto add = [&](Made made) {
+    const std::string address = made->address();
+    if (!desired.wanted.contains(address)) desired.leftover.emplace(address, std::move(made));
+  };
+  add(leftover_machine(cluster, {machine, {vm_address(vm.node)}, vm.stray}));
+  add(leftover_member(cluster, {member, {machine}, vm.stray}));
+}
+
 /// What Proxmox shows as ours although nobody remembers it: the state was lost.
 void add_marked(const Cluster& cluster, const std::vector<Marked>& marked, bool whole,
                 engine::Desired& desired) {
@@ -103,8 +115,11 @@ void add_marked(const Cluster& cluster, const std::vector<Marked>& marked, bool 
     if (desired.wanted.contains(address) || desired.leftover.contains(address)) continue;
     Leftover leftover{address, {}, {}};
     leftover.facts = {{"vmid", std::to_string(vm.row.vmid)}, {"host", vm.row.node}};
+    if (const std::string where = fact(vm.stray, "address"); !where.empty())
+      leftover.facts["address"] = where;
     if (whole) leftover.facts["whole cluster"] = "yes";
     desired.leftover[address] = leftover_vm(cluster, leftover);
+    if (!vm.stray.empty()) add_stray_machine(cluster, vm, desired);
   }
 }
 

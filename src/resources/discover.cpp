@@ -31,7 +31,8 @@ std::optional<Uuid> who_is_at(World& world, const std::string& address,
                               std::optional<Duration> knock = {}) {
   talos::Access access = world.access(address);
   if (knock) access.connect_timeout = *knock;
-  const talos::Sight sight = talos::look(world.transport, access, world.stop);
+  const talos::Sight sight =
+      talos::look(world.transport, access, world.stop, talos::Detail::Status);
   if (sight.door != talos::Door::Ours && sight.door != talos::Door::Maintenance)
     return std::nullopt;
   talos::Client client =
@@ -125,11 +126,11 @@ std::string boot_of(const std::string& node) {
   return "boot of " + node;
 }
 
-Glance glance(World& world, const std::string& address) {
+Glance glance(World& world, const std::string& address, talos::Detail detail) {
   talos::Access access = world.access(address);
   access.connect_timeout = world.survey.knock(address);
   const Tick asked = world.clock.tick();
-  Glance seen{talos::look(world.transport, access, world.stop)};
+  Glance seen{talos::look(world.transport, access, world.stop, detail)};
   const bool opened = seen.sight.door != talos::Door::Closed;
   world.survey.knocked(address, opened, access.connect_timeout);
   // A port that nobody listens at yet is refused at once; where there is no machine, nothing is.
@@ -149,6 +150,11 @@ void until_told(World& world, const std::string& address, Told what) {
   } catch (const Error& error) {
     if (error.fault() == Fault::Interrupted) throw;  // whatever it was: the next look shows it
   }
+}
+
+std::optional<std::string> address_of_vm(World& world, const Fields& vm, const Uuid& uuid) {
+  if (auto told = ask_agent(world, vm)) return told;
+  return ask_neighbours(world, vm, uuid);
 }
 
 Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid, Effort effort) {

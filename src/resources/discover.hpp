@@ -1,9 +1,11 @@
 #pragma once
 
 #include "base/uuid.hpp"
+#include "resources/thing.hpp"
 #include "resources/world.hpp"
 #include "talos/waits.hpp"
 
+#include <optional>
 #include <string>
 
 namespace rocca::resources {
@@ -25,6 +27,10 @@ enum class Effort { Glance, Search };
 Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
                         Effort effort = Effort::Glance);
 
+/// Where the VM of a node that the spec does not name is, by its guest agent or by the neighbours
+/// of this machine. `vm` are its facts. Nothing: nobody tells.
+std::optional<std::string> address_of_vm(World& world, const Fields& vm, const Uuid& uuid);
+
 /// The wait for a machine that was started to answer; `Survey` has it from the start on.
 std::string boot_of(const std::string& node);
 /// Firmware and kernel alone take longer.
@@ -35,7 +41,8 @@ struct Glance {
   talos::Sight sight;
   bool at_home = false;  // whatever it says, somebody says it: its network is up
 };
-Glance glance(World& world, const std::string& address);
+Glance glance(World& world, const std::string& address,
+              talos::Detail detail = talos::Detail::Services);
 
 /// Returns when the node tells that this has changed, and after a while in any case. The call is
 /// under way meanwhile, so it is for the few nodes that all others wait for.

@@ -1,77 +1,47 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/drift_parts.hpp"
 #include "resources/run_impl.hpp"
+#include "resources/thing.hpp"
 #include "resources/vm_wish.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <functional>
+#include <set>
 
 namespace rocca::resources {
 
 namespace {
 
-using namespace std::chrono_literals;
-
-/// Tasks of Proxmox that could have made a field what it is.
-bool explains(const std::string& task, const std::string& field) {
-  const auto one_of = [&](std::initializer_list<const char*> types) {
-    return std::any_of(types.begin(), types.end(), [&](const char* each) { return task == each; });
-  };
-  if (field == "power")
-    return one_of({"qmstop", "qmshutdown", "hastop", "qmreset", "qmreboot", "qmsuspend"});
-  if (field.ends_with(".size")) return one_of({"resize", "qmconfig"});
-  if (field.ends_with(".storage")) return one_of({"qmmove", "qmigrate"});
-  if (field == "exists") return one_of({"qmdestroy"});
-  return one_of({"qmconfig", "qmrestore", "qmrollback"});
+/// The value of one option as it was read, by its digest; nothing: it was not there.
+std::optional<std::string> remembered_option(const Fields& facts, const std::string& option) {
+  for (const std::string& entry : split(fact(facts, options_seen), ' '))
+    if (entry.starts_with(option + "=")) return entry.substr(option.size() + 1);
+  return std::nullopt;
 }
 
-/// The newest task of this VM, since it last settled, that explains the field.
-std::optional<proxmox::TaskRow> culprit(const std::vector<proxmox::TaskRow>& tasks,
-                                        const std::string& field, std::optional<Instant> since) {
-  std::optional<proxmox::TaskRow> newest;
-  for (const proxmox::TaskRow& task : tasks) {
-    if (!explains(task.upid.type, field)) continue;
-    if (since && task.started + 1s < *since) continue;
-    if (!newest || task.started > newest->started) newest = task;
-  }
-  return newest;
-}
+/// Whose doing a difference is.
+enum class Doing { Spec, Somebody, Unknown };
 
-/// Where the spec says a field of a node's VM, and how it would say what was found.
-void accept(const spec::Node& node, Drift& drift) {
-  if (!node.pool.empty()) return;  // a pool speaks for all of its nodes
-  // What waits for the next start is accepted like what is in force.
-  const std::string pending = pending_option(drift.field);
-  const std::string& about = pending.empty() ? drift.field : pending;
-  std::vector<std::string> path{"spec", "nodes", node.name, "machine"};
-  static constexpr std::array same = {std::pair{"cores", "cores"}, std::pair{"cpu", "cpu"},
-                                      std::pair{"scsihw", "scsi"}};
-  for (const auto& [field, key] : same)
-    if (about == field) {
-      path.push_back(key);
-      drift.accept_path = path;
-      drift.accept_value = drift.found;
-    }
-  if (about == "onboot" || about == "agent") {
-    path.push_back(about == "onboot" ? "onBoot" : "agent");
-    drift.accept_path = path;
-    drift.accept_value = drift.found.starts_with('1') ? "true" : "false";
+/// The wish has changed since the thing settled: is this value still as it was then?
+Doing judge(const std::string& address, const std::string& field, const state::Item& item,
+            const std::optional<engine::Live>& live) {
+  if (!live) return Doing::Somebody;  // it was there, and nobody has to be there for another wish
+  const std::string kind = engine::kind_of(address);
+  if (kind == "machine") {
+    const std::string before = fact(item.facts, config_seen), now = fact(live->facts, config_seen);
+    return !before.empty() && before == now ? Doing::Spec : Doing::Unknown;
   }
-  if (about == "memory")
-    if (const auto mib = parse_uint(drift.found)) {
-      path.push_back("memory");
-      drift.accept_path = path;
-      drift.accept_value = to_string(Bytes::mib(*mib));
-    }
-  if (about.ends_with(".size") && node.machine) {
-    const auto number = parse_uint(about.substr(4, about.find('.') - 4));
-    if (!number || *number >= node.machine->disks.size()) return;
-    path.insert(path.end(), {"disks", node.machine->disks[*number].name, "size"});
-    drift.accept_path = path;
-    drift.accept_value = drift.found;
-  }
+  if (kind != "vm") return Doing::Unknown;
+  // Both come after a thing that has settled: the spec makes neither.
+  if (field == "power" || !pending_option(field).empty()) return Doing::Somebody;
+  if (!item.facts.contains(options_seen)) return Doing::Unknown;
+  const std::string option = field.substr(0, field.find('.'));
+  return remembered_option(item.facts, option) == remembered_option(live->facts, option)
+             ? Doing::Spec
+             : Doing::Somebody;
 }
 
 /// What is left as it is found: no step of the plan speaks of it.
@@ -102,58 +72,173 @@ void add_ignored(const Look& look, std::vector<Drift>& all) {
 
 }  // namespace
 
-std::vector<Drift> Run::drift() {
-  Impl& impl = *impl_;
-  Look& look = impl.seen();
+namespace {
+
+/// What differs, step by step, before anybody is asked whose doing it is.
+class Findings {
+ public:
+  explicit Findings(const Look& look)
+      : look_(look), never_raised_(!look.remembered && !any_machine(look.observed)) {}
+
+  void consider(const engine::Planned& step) {
+    const auto thing = look_.desired.wanted.find(step.address);
+    const auto item = look_.prior.items.find(step.address);
+    if (thing == look_.desired.wanted.end()) {
+      by_spec.push_back(step.address);  // it is no longer wanted
+      return;
+    }
+    if (item == look_.prior.items.end() && (look_.remembered || never_raised_)) {
+      by_spec.push_back(step.address);  // it is new
+      return;
+    }
+    if (item == look_.prior.items.end()) {
+      add(step, "nothing is remembered of it: no `up` has ended here, or the state was lost");
+      return;
+    }
+    if (!item->second.settled) {
+      by_spec.push_back(step.address);  // it was never as it should be
+      return;
+    }
+    if (item->second.applied == thing->second->wanted()) {
+      add(step, "");
+      return;
+    }
+    const auto seen = look_.observed.live.find(step.address);
+    const std::optional<engine::Live> live =
+        seen == look_.observed.live.end() ? std::nullopt : seen->second;
+    add(step, "the spec has changed since it was last applied",
+        [&](const std::string& field) { return judge(step.address, field, item->second, live); });
+  }
+
+  void could_not_be_read(const std::string& address, const std::string& why) {
+    Drift drift;
+    drift.address = address;
+    drift.field = "state";
+    drift.declared = "as it should be";
+    drift.found = "unknown";
+    drift.unsure = "it could not be read: " + why.substr(0, why.find('\n'));
+    all.push_back(std::move(drift));
+  }
+
   std::vector<Drift> all;
-  for (const engine::Planned& step : look.plan.steps) {
-    const auto item = look.prior.items.find(step.address);
-    // What never was as it should be is no drift, and neither is a wish that changed.
-    if (item == look.prior.items.end() || !item->second.settled) continue;
-    const auto thing = look.desired.wanted.find(step.address);
-    if (thing == look.desired.wanted.end()) continue;
-    if (item->second.applied != thing->second->wanted()) continue;
-    const auto add = [&](const std::string& field, const std::string& declared,
+  std::vector<std::string> by_spec;
+
+ private:
+  using Judge = std::function<Doing(const std::string& field)>;
+
+  static bool any_machine(const engine::Observed& observed) {
+    return std::any_of(observed.live.begin(), observed.live.end(), [](const auto& seen) {
+      return seen.second && (seen.first.starts_with("vm/") || seen.first.starts_with("machine/"));
+    });
+  }
+
+  void add(const engine::Planned& step, const std::string& unsure, const Judge& judge = {}) {
+    bool spec = false;
+    const auto one = [&](const std::string& field, const std::string& declared,
                          const std::string& found, engine::Effect effect) {
+      const Doing doing = judge ? judge(field) : Doing::Unknown;
+      if (doing == Doing::Spec) {
+        spec = true;
+        return;
+      }
       Drift drift;
       drift.address = step.address;
       drift.field = field;
       drift.declared = declared;
       drift.found = found;
       drift.effect = effect;
+      if (doing == Doing::Unknown) drift.unsure = unsure;
       all.push_back(std::move(drift));
     };
     if (step.change.action == engine::Action::Create)
-      add("exists", "yes", "no", step.change.effect);
+      one("exists", "yes", "no", step.change.effect);
     else if (step.change.fields.empty())
-      add("state", "as it should be", step.change.reason, step.change.effect);
+      one("state", "as it should be",
+          step.change.reason.empty() ? step.change.refusal : step.change.reason,
+          step.change.effect);
     for (const engine::FieldChange& field : step.change.fields)
-      add(field.field, field.after, field.before, field.effect);
+      one(field.field, field.after, field.before, field.effect);
+    if (spec) by_spec.push_back(step.address);
   }
+
+  const Look& look_;
+  bool never_raised_;  // nothing is remembered because there is nothing yet
+};
+
+/// The tasks of one VM since it settled, on every host where it may have been: those of a VM that
+/// was moved or destroyed stay in the log of the host that did it.
+class TaskLogs {
+ public:
+  TaskLogs(World& world, const spec::Spec& spec) : world_(world), spec_(spec) {}
+
+  const std::vector<proxmox::TaskRow>& of(const std::string& address, const state::Item& item,
+                                          proxmox::Vmid vmid, bool gone) {
+    const auto [found, fresh] = logs_.try_emplace(address);
+    if (!fresh) return found->second;
+    const auto known = world_.known(address);
+    const std::string then = fact(item.facts, "host"), now = gone ? "" : fact(known, "host");
+    std::set<std::string> hosts{then, now};
+    if (gone || then != now)
+      for (const auto& host : spec_.proxmox->hosts) hosts.insert(*host);
+    hosts.erase("");
+    proxmox::TaskFilter filter;
+    filter.vmid = vmid;
+    filter.since = item.settled;
+    for (const std::string& host : hosts) try {
+        for (proxmox::TaskRow& task : world_.proxmox().tasks(host, filter))
+          found->second.push_back(std::move(task));
+      } catch (const Error& error) {
+        // A host that is away has no log to show; what the others know is told.
+        if (error.fault() == Fault::Interrupted) throw;
+      }
+    return found->second;
+  }
+
+ private:
+  World& world_;
+  const spec::Spec& spec_;
+  std::map<std::string, std::vector<proxmox::TaskRow>> logs_;
+};
+
+}  // namespace
+
+std::vector<std::string> Run::changed_by_spec() {
+  Findings findings{impl_->seen()};
+  for (const engine::Planned& step : impl_->seen().plan.steps) findings.consider(step);
+  return findings.by_spec;
+}
+
+std::vector<Drift> Run::drift() {
+  Impl& impl = *impl_;
+  Look& look = impl.seen();
+  Findings findings{look};
+  for (const engine::Planned& step : look.plan.steps) findings.consider(step);
+  for (const auto& [address, why] : look.plan.failed) findings.could_not_be_read(address, why);
+  std::vector<Drift>& all = findings.all;
   add_ignored(look, all);
   if (!impl.cluster.proxmox || all.empty()) return all;
   impl.with_world(look, [&](World& world) {
+    TaskLogs logs{world, impl.cluster.spec};
     for (Drift& drift : all) {
       if (engine::kind_of(drift.address) != "vm") continue;
-      const auto& item = look.prior.items.at(drift.address);
-      const auto vmid = parse_uint(fact(item.facts, "vmid"));
-      if (!vmid) continue;
-      const auto known = world.known(drift.address);
-      const std::string host = known ? fact(known, "host") : fact(item.facts, "host");
-      proxmox::TaskFilter filter;
-      filter.vmid = static_cast<proxmox::Vmid>(*vmid);
-      filter.since = item.settled;
-      const auto task = culprit(world.proxmox().tasks(host, filter), drift.field, item.settled);
-      if (task) {
-        drift.by = task->user;
-        drift.task = fmt::format("{}, {}", task->upid.type, task->upid.text);
-        drift.since = task->started;
-      }
       const std::string node = drift.address.substr(drift.address.find('/') + 1);
-      if (const spec::Node* wanted = impl.cluster.spec.find_node(node)) accept(*wanted, drift);
+      if (const spec::Node* wanted = impl.cluster.spec.find_node(node))
+        find_acceptance(*wanted, drift);
+      const auto item = look.prior.items.find(drift.address);
+      if (item == look.prior.items.end() || !item->second.settled) continue;
+      const auto vmid = parse_uint(fact(item->second.facts, "vmid"));
+      if (!vmid) continue;
+      const auto options =
+          static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Drift& other) {
+            return other.address == drift.address && other.field != "power";
+          }));
+      name_culprit({logs.of(drift.address, item->second, static_cast<proxmox::Vmid>(*vmid),
+                            drift.field == "exists"),
+                    item->second.settled, our_name(world), options},
+                   drift);
     }
   });
-  return all;
+  return std::move(all);
 }
 
 void Run::ignore(const std::string& address, const std::string& field) {

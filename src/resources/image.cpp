@@ -1,3 +1,4 @@
+#include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "factory/client.hpp"
@@ -17,6 +18,7 @@ using namespace std::chrono_literals;
 // A web page or an error text that was stored under the name of an image is smaller than this.
 constexpr Bytes smallest_image = Bytes::kib(4);
 constexpr const char* warming = "warming";
+constexpr const char* made_by_us = "made";
 
 /// Where an image lies: what reading and taking away need.
 struct Lair {
@@ -47,6 +49,63 @@ Live observed(const Lair& lair, const proxmox::Volume& volume) {
            {"file", lair.file}}};
 }
 
+/// Did this cluster fetch it? The state remembers; where it was lost or went with an earlier
+/// `down`, the host's log tells of downloads by our token.
+bool is_our_download(World& world, const Lair& lair, const proxmox::Volume& volume) {
+  constexpr Duration slack = 2s;  // both tell whole seconds
+  proxmox::TaskFilter filter;
+  filter.type = "download";
+  const std::string us = our_name(world);
+  for (const proxmox::TaskRow& task : world.proxmox().tasks(lair.host, filter)) {
+    if (task.user != us || task.upid.id != percent_encode(lair.file)) continue;
+    if (!proxmox::Task{task.upid, task.running(), task.status}.ok()) continue;
+    // It may have gone since, and somebody else have put it there again.
+    if (volume.created && (*volume.created < task.started - slack ||
+                           *volume.created > task.ended.value_or(world.clock.now()) + slack))
+      continue;
+    return true;
+  }
+  return false;
+}
+
+/// A VM that shows that somebody else may need this image: one of another cluster, or one that is
+/// being made, which has no mark yet. No VM names the image it was made of.
+std::string other_user(World& world, const proxmox::VmRow& row) {
+  std::optional<proxmox::VmConfig> config;
+  try {
+    config = world.survey.config(world.proxmox(), row.node, row.vmid);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    return fmt::format("{} cannot be asked whose it is", describe(row));
+  }
+  if (!config) return "";
+  const engine::Shown shown = shown_of(row, *config);
+  if (shown.family == engine::ownership_family) {
+    const std::string cluster = shown.sku.substr(0, shown.sku.find('/'));
+    return cluster == world.cluster.name() ? ""
+                                           : fmt::format(
+                                                 "{} is of the cluster {}, which may have "
+                                                 "been made of the same image",
+                                                 shown.where, cluster);
+  }
+  if (config->value_or("lock", "") == "create")
+    return fmt::format("{} is being made, perhaps of this image", describe(row));
+  return "";
+}
+
+std::string find_other_user(World& world) {
+  world.survey.refresh_soon(world.proxmox());
+  std::vector<proxmox::VmRow> rows = world.survey.rows(world.proxmox());
+  std::erase_if(rows, [](const proxmox::VmRow& row) { return row.is_container; });
+  // Those with a tag of ours and not of our cluster's first: one of them is enough.
+  std::stable_partition(rows.begin(), rows.end(), [&](const proxmox::VmRow& row) {
+    return has_our_tags(row, engine::ownership_family) && !has_our_tags(row, world.cluster.name());
+  });
+  for (const proxmox::VmRow& row : rows)
+    if (std::string who = other_user(world, row); !who.empty()) return who;
+  return "";
+}
+
 /// An image file on one storage. Proxmox downloads it; what came must be as large as what was
 /// pinned, because Proxmox calls a nine-byte error text a successful download.
 class ImageKind final : public Thing {
@@ -59,13 +118,17 @@ class ImageKind final : public Thing {
     std::string url;
     std::optional<std::uint64_t> size;  // pinned
     std::string sha256;                 // pinned, or empty
+    bool made = false;                  // by us, as an earlier run remembers
   };
   ImageKind(About about, Wish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
 
   std::optional<Live> read(World& world) const override {
     const auto volume = find_volume(world, wish_.lair);
     if (!volume) return std::nullopt;
-    return observed(wish_.lair, *volume);
+    Live live = observed(wish_.lair, *volume);
+    if (wish_.made || world.survey.fetched(wish_.lair.host, volume->id))
+      live.facts[made_by_us] = "yes";
+    return live;
   }
 
   Change diff(const std::optional<Live>& live) const override {
@@ -100,8 +163,16 @@ class ImageKind final : public Thing {
       download.checksum_algorithm = "sha256";
       download.checksum = wish_.sha256;
     }
-    const proxmox::Upid task = world.proxmox().start_download(wish_.lair.host, download);
-    return {task.text, "", world.survey.first_ask(task, 150ms)};
+    // Said before it is sent: when the answer is lost, it may be ours all the same.
+    world.survey.fetches(wish_.lair.host, wish_.lair.volume());
+    try {
+      const proxmox::Upid task = world.proxmox().start_download(wish_.lair.host, download);
+      return {task.text, "", world.survey.first_ask(task, 150ms)};
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Lost)
+        world.survey.fetch_failed(wish_.lair.host, wish_.lair.volume());
+      throw;
+    }
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
@@ -180,18 +251,39 @@ class ImageKind final : public Thing {
   Wish wish_;
 };
 
-/// An image that nothing needs any more. VMs have copies of it, so it may go at any time.
+/// An image that nothing of ours needs any more. VMs have copies of it, so it may go at any time;
+/// but it is named by what is in it, so that other clusters of this Proxmox have the same one.
 class LeftoverImage final : public Thing {
  public:
-  LeftoverImage(About about, Lair lair) : Thing(std::move(about)), lair_(std::move(lair)) {}
+  struct Traits {
+    Lair lair;
+    bool made = false;   // by us, as the state remembers
+    bool asked = false;  // for this image to go: whoever asked hears why it stays
+  };
+  LeftoverImage(About about, Traits traits)
+      : Thing(std::move(about)),
+        lair_(std::move(traits.lair)),
+        made_(traits.made),
+        asked_(traits.asked) {}
 
   std::optional<Live> read(World& world) const override {
     const auto volume = find_volume(world, lair_);
-    return volume ? std::optional{observed(lair_, *volume)} : std::nullopt;
+    if (!volume) return std::nullopt;
+    Live live = observed(lair_, *volume);
+    if (made_) live.facts[made_by_us] = "yes";
+    if (!made_ && !is_our_download(world, lair_, *volume)) {
+      if (!asked_) return std::nullopt;  // never ours: there is nothing to remember
+      live.fields["keep"] = "it was there before, or somebody else has put it there";
+    } else if (const std::string user = find_other_user(world); !user.empty()) {
+      live.fields["keep"] = user;
+    }
+    return live;
   }
   Change diff(const std::optional<Live>& live) const override {
     if (!live) return {};
     Change change;
+    change.keep = fact(live->fields, "keep");
+    if (!change.keep.empty()) return change;
     change.action = Action::Destroy;
     change.reason = "no node needs it any more";
     change.effect = Effect::Live;
@@ -219,6 +311,8 @@ class LeftoverImage final : public Thing {
 
  private:
   Lair lair_;
+  bool made_;
+  bool asked_;
 };
 
 factory::Artifact artifact_of(const Cluster& cluster, const spec::Node& node) {
@@ -266,18 +360,25 @@ Made make_image(const Cluster& cluster, const Ground& ground, const spec::Node& 
     wish.sha256 = pinned->second.sha256;
     if (!pinned->second.url.empty()) wish.url = pinned->second.url;
   }
-  if (const state::Item* item = ground.item(about.address); item != nullptr && !wish.size)
-    wish.size = parse_uint(fact(item->facts, "size"));
+  if (const state::Item* item = ground.item(about.address)) {
+    if (!wish.size) wish.size = parse_uint(fact(item->facts, "size"));
+    wish.made =
+        fact(item->facts, made_by_us) == "yes" || proxmox::Upid::parse(item->receipt).has_value();
+  }
   return std::make_shared<ImageKind>(std::move(about), std::move(wish));
 }
 
 Made leftover_image(const Cluster& cluster, const Leftover& leftover) {
-  Lair lair{fact(leftover.facts, "storage"), fact(leftover.facts, "host"),
-            fact(leftover.facts, "content"), fact(leftover.facts, "file")};
+  LeftoverImage::Traits traits;
+  traits.lair = {fact(leftover.facts, "storage"), fact(leftover.facts, "host"),
+                 fact(leftover.facts, "content"), fact(leftover.facts, "file")};
+  traits.made = fact(leftover.facts, made_by_us) == "yes";
+  traits.asked = fact(leftover.facts, "whole cluster") == "yes";
   // It was begun and never settled: nothing is known of it, and nothing is to be done.
-  if (lair.file.empty() || lair.host.empty()) return leftover_memory(cluster, leftover);
+  if (traits.lair.file.empty() || traits.lair.host.empty())
+    return leftover_memory(cluster, leftover);
   return std::make_shared<LeftoverImage>(Thing::About{leftover.address, leftover.needs, ""},
-                                         std::move(lair));
+                                         std::move(traits));
 }
 
 }  // namespace rocca::resources

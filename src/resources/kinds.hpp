@@ -52,6 +52,11 @@ Made make_access(const Cluster& cluster);
 /// Until when the access files' certificates are good, by file.
 std::map<std::string, Instant> access_until(World& world);
 
+// Facts that tell what a thing was when it settled, so that `drift` can say who has changed it
+// since.
+constexpr const char* options_seen = "options";  // of a VM: digest_options
+constexpr const char* config_seen = "config";    // of a machine: digest of all of it
+
 /// What is left over: enough is known of it to find it, to prove it and to take it away.
 struct Leftover {
   std::string address;
@@ -59,6 +64,8 @@ struct Leftover {
   Fields facts;
   std::string receipt = {};  // of an act that never settled
 };
+/// Refuses to take away a control plane, and what may be one: its role is "unknown".
+void guard_role(Change& change, const std::string& node, const std::string& role);
 Made leftover_image(const Cluster& cluster, const Leftover& leftover);
 Made leftover_vm(const Cluster& cluster, const Leftover& leftover);
 Made leftover_machine(const Cluster& cluster, const Leftover& leftover);

@@ -17,6 +17,7 @@ namespace rocca::resources {
 namespace {
 
 using namespace std::chrono_literals;
+using talos::Detail;
 
 // Receipts.
 constexpr const char* until_answer = "answer";
@@ -111,8 +112,7 @@ class MachineKind final : public Thing {
                {"node", wish_.node},
                {"name", wish_.host_name},
                {"role", wish_.control_plane ? "controlplane" : "worker"}}};
-    const talos::Sight sight =
-        talos::look(world.transport, world.access(where.address), world.stop);
+    const talos::Sight sight = look_at(world, where.address);
     switch (sight.door) {
       case talos::Door::Closed:
         live.fields = {{door, "closed"}, {told, sight.told}};
@@ -137,6 +137,7 @@ class MachineKind final : public Thing {
         break;
     }
     read_ours(world, live);
+    world.survey.saw(wish_.node, sight);
     return live;
   }
 
@@ -174,8 +175,7 @@ class MachineKind final : public Thing {
               "the machine to boot"};
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return {until_answer, "wait"};
-    const talos::Sight sight =
-        talos::look(world.transport, world.access(where.address), world.stop);
+    const talos::Sight sight = look_at(world, where.address);
     switch (sight.door) {
       case talos::Door::Closed:
         return {until_answer, "wait"};
@@ -195,7 +195,9 @@ class MachineKind final : public Thing {
   Progress probe(World& world, const Receipt& receipt) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return NotYet{where.told, where.ask_again};
-    const auto [sight, at_home] = glance(world, where.address);
+    const bool reboots = receipt.token.starts_with(until_reboot);  // then etcd counts, too
+    const auto [sight, at_home] =
+        glance(world, where.address, reboots ? Detail::Services : Detail::Status);
     return kept_running(world, sight, ask(world, receipt, where.address, sight, at_home));
   }
 
@@ -205,7 +207,7 @@ class MachineKind final : public Thing {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (where.address.empty()) return Ready{};
     const talos::Sight sight =
-        talos::look(world.transport, world.access(where.address), world.stop);
+        talos::look(world.transport, world.access(where.address), world.stop, Detail::Status);
     // Its VM may have gone off since: then nothing would ever show.
     return kept_running(world, sight, probe_applied(world, sight));
   }
@@ -234,6 +236,22 @@ class MachineKind final : public Thing {
   Fields wishes() const override { return {{"config", wanted_}}; }
 
  private:
+  /// One that was just started is knocked at shortly. One that was there before is given
+  /// long before it counts as down: many are looked at at once, and a slow line or a busy machine
+  /// of ours is no reason for another plan.
+  talos::Sight look_at(World& world, const std::string& address) const {
+    if (world.survey.is_awaited(boot_of(wish_.node)))
+      return glance(world, address, Detail::Status).sight;
+    const auto look = [&](const talos::Access& access) {
+      return talos::look(world.transport, access, world.stop, Detail::Status);
+    };
+    talos::Sight sight = look(world.access(address));
+    if (sight.door != talos::Door::Closed || wish_.applied.empty()) return sight;
+    sight = look(world.patient_access(address));
+    if (sight.door != talos::Door::Closed) world.survey.found_slow(address);
+    return sight;
+  }
+
   Secret render(World& world, const std::string& where, talos::Client& client) const {
     if (rendered_) return *rendered_;
     const spec::Spec& spec = world.cluster.spec;
@@ -317,6 +335,7 @@ class MachineKind final : public Thing {
     for (const talos::Extension& extension : client.extensions())
       if (extension.name == "schematic") live.facts["schematic"] = extension.version;
     const auto active = client.find_config();
+    if (active) live.facts[config_seen] = digest(active->reveal()).substr(0, 16);
     const Secret wanted = render(world, live.id, client);
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
     const auto changes =

@@ -31,7 +31,10 @@ class MemberKind final : public Thing {
 
   std::optional<Live> read(World& world) const override {
     if (!world.known(machine_address(wish_.node))) return std::nullopt;
-    const std::string problem = trouble(world);
+    // A worker only has to run, and its machine was read just before.
+    const auto seen = wish_.control_plane ? std::nullopt : world.survey.just_seen(wish_.node);
+    const bool runs = seen && talos::until_running(*seen).done;
+    const std::string problem = runs ? "" : trouble(world);
     return Live{wish_.host_name,
                 {{"health", problem.empty() ? healthy : problem}},
                 {{"node", wish_.node},
@@ -92,9 +95,10 @@ class MemberKind final : public Thing {
   std::string trouble(World& world, std::optional<Told>* told = nullptr) const {
     const std::string where = address_of(world, wish_.node);
     if (where.empty()) return "its address";
-    const talos::Sight sight = told != nullptr
-                                   ? glance(world, where).sight
-                                   : talos::look(world.transport, world.access(where), world.stop);
+    const auto detail = wish_.control_plane ? talos::Detail::Services : talos::Detail::Status;
+    const talos::Sight sight =
+        told != nullptr ? glance(world, where, detail).sight
+                        : talos::look(world.transport, world.access(where), world.stop, detail);
     if (sight.door == talos::Door::Foreign) return "a machine of this cluster at " + where;
     const talos::Progress running = talos::until_running(sight);
     if (!wish_.control_plane) return running.done ? "" : running.waiting_for;

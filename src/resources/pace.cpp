@@ -26,8 +26,10 @@ Tick Pace::begin(const std::string& name, const std::string& kind, Tick now, Dur
   Wait wait;
   wait.kind = kind;
   wait.begun = now;
+  wait.least = least;
   wait.leeway = leeway;
-  Duration first = least;
+  const bool early = !takes_time_ && steps_.early > Duration{};
+  Duration first = early ? std::min(least, steps_.early) : least;
   if (const auto usual = expected(kind))
     first = std::max(first, std::min(*usual + margin(kind, *usual), most_patient));
   wait.ask = together(name, wait, now + first);
@@ -66,13 +68,15 @@ Tick Pace::again(const std::string& name, Tick now, bool soon) {
     const Duration end = usual ? *usual + margin(wait.kind, *usual) : Duration{};
     if (usual && waited < end)
       step = std::min(end - waited, most_patient);
-    else if (usual)  // any moment now, unless this one is another than the others
+    else if (!usual && waited < wait.least)
+      step = wait.least - waited;  // it was looked at early
+    else if (usual)                // any moment now, unless this one is another than the others
       step = std::max(part_of(*usual, 0.03),
                       std::min(part_of(waited - *usual, 0.25), part_of(waited, 0.1)));
     else
       step = std::min(part_of(waited, steps_.growth), most);
     step = std::max(step, steps_.least);
-    if (!usual || waited >= end) step = std::min(step, most);
+    if (usual ? waited >= end : waited >= wait.least) step = std::min(step, most);
   }
   // A list that many share may have been read a little earlier.
   if (!wait.seen || *wait.seen < wait.ask) wait.seen = now;
@@ -80,19 +84,24 @@ Tick Pace::again(const std::string& name, Tick now, bool soon) {
   return wait.ask;
 }
 
-void Pace::over(const std::string& name, Tick when, bool teaches) {
+void Pace::over(const std::string& name, Tick when, bool teaches, std::optional<Duration> logged) {
   const auto found = waits_.find(name);
   if (found == waits_.end()) return;
   const Wait wait = found->second;
   waits_.erase(found);
   if (!wait.teaches || !teaches) return;
-  const Duration most = when - wait.begun;
+  Duration most = when - wait.begun;
+  // However late it was asked after: a log of whole seconds is wrong by less than one.
+  if (logged) most = std::min(most, *logged + 1s);
   std::optional<Duration>& measured = kinds_[wait.kind].measured;
   const Duration least = wait.seen ? *wait.seen - wait.begun : Duration{};
+  if (wait.least > steps_.early && least > wait.least / 2) takes_time_ = true;
   if (least < part_of(most, 0.85)) {
     // Nobody knows since when it is over: the next is asked after a little earlier, else what was
-    // once taken for long would never be found to be shorter.
-    measured = part_of(std::min(measured.value_or(most), most), 0.97);
+    // once taken for long would never be found to be shorter. Where things end at once, much
+    // earlier: there is most to be gained by it.
+    const bool at_once = !takes_time_ && logged && *logged == Duration{};
+    measured = part_of(std::min(measured.value_or(most), most), at_once ? 0.5 : 0.97);
     return;
   }
   const bool fits = measured && *measured >= least && *measured <= most;
@@ -132,7 +141,9 @@ Duration Pace::margin(const std::string& kind, Duration expected) const {
 /// little too early is as good as a little too late.
 Tick Pace::together(const std::string& name, const Wait& wait, Tick ask) const {
   if (wait.leeway == Duration{}) return ask;
-  const Tick from = expected(wait.kind) || ask == wait.begun ? ask : ask - wait.leeway;
+  // Where nobody knows how long it takes, a little earlier will do.
+  const Tick from =
+      expected(wait.kind) ? ask : ask - std::min(wait.leeway, part_of(ask - wait.begun, 0.25));
   std::optional<Tick> found;
   for (const auto& [other, each] : waits_)
     if (other != name && each.ask >= from && each.ask <= ask + wait.leeway &&

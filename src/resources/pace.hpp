@@ -19,11 +19,15 @@ class Pace {
     double growth = 0.1;
     Duration least = std::chrono::milliseconds{100};
     Duration most = std::chrono::seconds{2};
+    /// So early things are looked at, in case they end at once here, as long as none has taken its
+    /// time. Zero: never before they can be over.
+    Duration early{};
   };
   explicit Pace(Steps steps) : steps_(steps) {}
 
-  /// It begins now and cannot be over before `least`. Gives when to ask first; within `leeway`
-  /// after that together with others, so that one question serves them all.
+  /// It begins now and is not over before `least`, where things take as long as usual. Gives when
+  /// to ask first; within `leeway` after that together with others, so that one question serves
+  /// them all.
   Tick begin(const std::string& name, const std::string& kind, Tick now, Duration least,
              Duration leeway = {});
   /// It began nobody knows when: how long it takes teaches nothing.
@@ -37,8 +41,10 @@ class Pace {
   /// It was asked after and still goes on: when to ask again. `soon`: it has shown that it is about
   /// to end.
   Tick again(const std::string& name, Tick now, bool soon = false);
-  /// It was found to be over at `when`. One that failed teaches nothing.
-  void over(const std::string& name, Tick when, bool teaches = true);
+  /// It was found to be over at `when`. One that failed teaches nothing. `logged`: how long it took
+  /// in whole seconds, as a log has it.
+  void over(const std::string& name, Tick when, bool teaches = true,
+            std::optional<Duration> logged = {});
 
   /// What a log says, in whole seconds, of one that ended well.
   void logged(const std::string& kind, Duration took);
@@ -51,6 +57,7 @@ class Pace {
     Tick begun{};
     Tick ask{};
     std::optional<Tick> seen;
+    Duration least{};
     Duration leeway{};
     bool teaches = true;
   };
@@ -62,6 +69,7 @@ class Pace {
   Tick together(const std::string& name, const Wait& wait, Tick ask) const;
 
   Steps steps_;
+  bool takes_time_ = false;  // something was seen to go on about as long as such things do
   std::map<std::string, Wait> waits_;
   std::map<std::string, Kind> kinds_;
 };

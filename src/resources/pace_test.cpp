@@ -44,6 +44,35 @@ TEST(Pace, AsksAfterWhatNobodyKnowsInGrowingSteps) {
   EXPECT_EQ(pace.again("a", at(200s), /*soon=*/true), at(202s));
 }
 
+TEST(Pace, LooksOnceEarlyAtWhatNobodyKnows) {
+  Pace pace{{0.1, 100ms, 2s, 50ms}};
+  EXPECT_EQ(pace.begin("a", "create", at(0s), 2500ms), at(50ms));
+  EXPECT_EQ(pace.again("a", at(50ms)), at(2500ms));  // it takes its time here: no sooner than usual
+  EXPECT_EQ(pace.again("a", at(2500ms)), at(2750ms));
+  pace.over("a", at(3s));
+  EXPECT_GE(pace.begin("b", "create", at(10s), 2500ms),
+            at(12700ms));  // nobody looks early any more
+}
+
+TEST(Pace, IsQuickWhereThingsEndAtOnce) {
+  Pace pace{{0.15, 80ms, 2s, 50ms}};
+  Tick ask = pace.begin("a", "create", at(0s), 2500ms);
+  pace.over("a", ask, true, 0s);
+  for (int i = 1; i <= 10; ++i) {
+    const Tick begun = at(i * 1s);
+    ask = pace.begin("a", "create", begun, 2500ms);
+    EXPECT_EQ(ask, begun + 50ms);
+    pace.over("a", ask, true, 0s);
+  }
+}
+
+TEST(Pace, ALogTellsThatItWasOverLongBeforeItWasAskedAfter) {
+  Pace pace{{0.15, 80ms, 2s}};
+  pace.begin("a", "create", at(0s), 8s);
+  pace.over("a", at(8s), true, 2s);
+  EXPECT_LE(pace.expected("create"), Duration{3s});
+}
+
 TEST(Pace, LearnsHowLongAKindTakes) {
   Pace pace{{0.15, 100ms, 2s}};
   const Course first = follow(pace, "a", "create", at(0s), 3600ms, 1500ms);

@@ -11,6 +11,7 @@
 #include "resources/handover.hpp"
 #include "resources/kubernetes_things.hpp"
 #include "resources/run_impl.hpp"
+#include "resources/stray.hpp"
 
 #include <fmt/format.h>
 
@@ -24,6 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration lock_for = 2min;  // and renewed while we live
+constexpr Duration a_moment = 10s;
 
 /// Every step that may not run, in one message: nothing is touched until all of them may.
 void refuse_if_any(const engine::Plan& plan) {
@@ -74,7 +76,38 @@ void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string
     if (chosen.vmid && chosen.uuid && gone(node)) chosen.uuid.reset();
 }
 
+/// Trouble with the place of the state, and not with what is in it or with who holds it.
+bool is_out_of_reach(Fault fault) {
+  switch (fault) {
+    case Fault::NotFound:
+    case Fault::Rejected:
+    case Fault::Denied:
+    case Fault::Busy:
+    case Fault::Unreachable:
+    case Fault::Lost:
+    case Fault::Timeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Error with_way_on(const Error& error) {
+  if (!is_out_of_reach(error.fault())) return error;
+  Error told{error.fault(), error.message()};
+  for (const std::string& step : error.trail()) told.during(step);
+  const std::string way_on =
+      "`rocca down --without-state` needs only Proxmox: it goes by the marks on the VMs, and takes "
+      "no lock";
+  told.hint(error.hint().empty() ? way_on : fmt::format("{}; {}", error.hint(), way_on));
+  return told;
+}
+
 }  // namespace
+
+void throw_without_state(const Error& error) {
+  throw with_way_on(error);
+}
 
 void RunWorlds::with(const std::string&, std::stop_token stop,
                      const std::function<void(World&)>& body) {
@@ -129,6 +162,17 @@ void Run::Impl::load(Look& look) {
             "did the secrets bundle change? A cluster keeps its bundle for ever; a copied folder "
             "needs a state of its own");
   if (cluster.lock.nodes.empty()) recall_adopted(cluster.lock, look.prior);
+}
+
+void Run::Impl::meet_strays(const Look& look, World& world, std::vector<Marked>& marked) {
+  for (Marked& vm : marked) {
+    const spec::Node* node = cluster.spec.find_node(vm.node);
+    if (node != nullptr && node->machine) continue;
+    if (look.prior.items.contains(vm_address(vm.node))) continue;
+    // A clone that somebody made has the mark as well; its machine is none of ours.
+    if (engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours)
+      vm.stray = facts_of_stray(world, vm);
+  }
 }
 
 void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked>& marked) {
@@ -197,6 +241,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
       // ours are: then all are asked.
       scan.everywhere = !look->remembered;
       marked = look->survey.marked(client, scan);
+      meet_strays(*look, world, marked);
       choose_places(*look, world, marked);
       const std::string& host = *cluster.spec.proxmox->hosts.front();
       try {
@@ -211,20 +256,33 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   look->desired = expand(cluster, ground, marked);
   if (options.outside) add_kubernetes_things(cluster, options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
-  RunWorlds worlds{cluster, look->survey, look->known, doors};
-  engine::recall(look->prior, worlds);
-  look->observed =
-      engine::observe(look->desired, look->graph, worlds, doors.runner, options.parallelism, stop);
+  observe(*look);
   engine::PlanOptions how{options.policy, targets(look->desired)};
   how.policy.protect = how.policy.protect || *cluster.spec.protect;
   look->plan =
       engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  look->made = doors.clock.tick();
   return look;
+}
+
+void Run::Impl::observe(Look& look) {
+  RunWorlds worlds{cluster, look.survey, look.known, doors};
+  engine::recall(look.prior, worlds);
+  look.survey.look_begins();
+  // A look is mostly work of this machine's own: more at once only hold more memory.
+  constexpr unsigned looks_at_once = 40;
+  look.observed = engine::observe(look.desired, look.graph, worlds, doors.runner,
+                                  std::min(options.parallelism, looks_at_once), stop);
+  look.survey.look_ends();
 }
 
 std::unique_ptr<Look> Run::Impl::look_down() {
   auto look = std::make_unique<Look>(doors.clock);
-  load(*look);
+  try {
+    load(*look);
+  } catch (const Error& error) {
+    throw_without_state(error);
+  }
   std::vector<Marked> marked;
   if (cluster.proxmox)
     with_world(*look, [&](World& world) {
@@ -238,10 +296,7 @@ std::unique_ptr<Look> Run::Impl::look_down() {
       expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
   if (options.outside) add_withdrawals(options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
-  RunWorlds worlds{cluster, look->survey, look->known, doors};
-  engine::recall(look->prior, worlds);
-  look->observed =
-      engine::observe(look->desired, look->graph, worlds, doors.runner, options.parallelism, stop);
+  observe(*look);
   engine::PlanOptions how;
   // Whoever asked for `down` asked for this; only protect may say no.
   how.policy.allowed = {engine::Effect::Live,    engine::Effect::Service,
@@ -251,7 +306,20 @@ std::unique_ptr<Look> Run::Impl::look_down() {
   how.targets = targets(look->desired);
   look->plan =
       engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  look->made = doors.clock.tick();
   return look;
+}
+
+/// Every step reads again before it acts; what this spares is a second look at all the rest.
+bool Run::Impl::still_counts(const Look* look) {
+  if (!at_once || look == nullptr || doors.clock.tick() - look->made > a_moment) return false;
+  const auto open = [](const auto& entry) { return !entry.second.receipt.empty(); };
+  if (std::any_of(look->prior.items.begin(), look->prior.items.end(), open)) return false;
+  std::optional<state::State> now;
+  call("state", [&] { now = doors.store.load(); });
+  if (!now) return !look->remembered;
+  return look->remembered && now->lineage == look->prior.lineage &&
+         now->serial == look->prior.serial;
 }
 
 Look& Run::Impl::seen() {
@@ -355,6 +423,10 @@ void Run::on_change(std::function<bool(const engine::Plan&)> ask) {
   impl_->ask = std::move(ask);
 }
 
+void Run::at_once() {
+  impl_->at_once = true;
+}
+
 const engine::Plan& Run::plan() {
   return impl_->seen().plan;
 }
@@ -362,6 +434,10 @@ const engine::Plan& Run::plan() {
 const engine::Plan& Run::plan_down() {
   if (!impl_->down) impl_->down = impl_->look_down();
   return impl_->down->plan;
+}
+
+bool Run::remembers_down() const {
+  return impl_->down && impl_->down->remembered;
 }
 
 const graph::Graph& Run::graph() {
@@ -372,7 +448,7 @@ engine::Report Run::up(const engine::EventSink& events) {
   Impl& impl = *impl_;
   const std::string shown = impl.up ? impl.up->plan.bound_to : "";
   const auto lock = impl.take_lock();
-  impl.up = impl.look_up();
+  if (!impl.still_counts(impl.up.get())) impl.up = impl.look_up();
   if (!shown.empty() && impl.up->plan.bound_to != shown && !impl.goes_on(impl.up->plan))
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at a new `rocca plan`");
@@ -409,8 +485,13 @@ engine::Report Run::down(const engine::EventSink& events) {
     throw Error(Fault::Refused, fmt::format("{} has protect: true", impl.cluster.name()))
         .hint("take `protect` out of the spec first");
   const std::string shown = impl.down ? impl.down->plan.bound_to : "";
-  const auto lock = impl.take_lock();
-  impl.down = impl.look_down();
+  std::unique_ptr<state::Lock> lock;
+  try {
+    lock = impl.take_lock();
+  } catch (const Error& error) {
+    throw_without_state(error);
+  }
+  if (!impl.still_counts(impl.down.get())) impl.down = impl.look_down();
   Look& look = *impl.down;
   if (!shown.empty() && look.plan.bound_to != shown && !impl.goes_on(look.plan))
     throw Error(Fault::Refused, "the world has changed since the plan was made")
@@ -421,6 +502,8 @@ engine::Report Run::down(const engine::EventSink& events) {
   policy.allowed.insert(
       {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
   engine::Report report = impl.carry_out(look, *lock, events, policy);
+  // It may live in the very cluster that goes.
+  if (report.error) report.error = with_way_on(*report.error);
   if (!report.ok() || !impl.options.targets.empty()) return report;
   // The proof: another look, at every VM there is.
   std::vector<Marked> left;
@@ -437,8 +520,16 @@ engine::Report Run::down(const engine::EventSink& events) {
     engine::StepResult result;
     result.end = engine::StepResult::End::Failed;
     result.action = engine::Action::Destroy;
-    result.error = Error(Fault::Conflict, vm.shown.where + " still carries our mark")
-                       .hint("run `rocca down` again");
+    const engine::Proof proof = engine::prove(vm.shown, impl.cluster.identity_of(vm.node));
+    // A clone takes the mark along, and has a UUID of its own.
+    result.error =
+        proof.ownership == engine::Ownership::Ours
+            ? Error(Fault::Conflict, vm.shown.where + " still carries our mark")
+                  .hint("run `rocca down` again")
+            : Error(Fault::Conflict, proof.reason + ": a clone of it? It is left alone")
+                  .hint(
+                      "destroy it yourself, or take its mark away (`smbios1`), then run `rocca "
+                      "down` again");
     report.steps[vm_address(vm.node)] = result;
   }
   if (!left.empty()) return report;

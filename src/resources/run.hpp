@@ -82,14 +82,30 @@ struct Drift {
   std::string declared;
   std::string found;
   engine::Effect effect = engine::Effect::Live;  // of putting it right
-  std::string by = {};    // user or token from Proxmox's task log; empty: nobody is named there
-  std::string task = {};  // "qmconfig, UPID:…"
+  /// Not empty: it cannot be told whether somebody changed it or the spec did, and why.
+  std::string unsure = {};
+  std::string by = {};       // user or token from Proxmox's task log; empty: nobody is named there
+  std::string perhaps = {};  // not empty: the log does not prove it, and why
+  std::string task = {};     // "qmconfig, UPID:…"
   std::optional<Instant> since = {};
   bool ignored = false;
-  /// Where the spec would have to say it so, and how, for `drift accept`; empty: it cannot.
-  std::vector<std::string> accept_path = {};  // {"spec", "nodes", "cp-1", "machine", "cores"}
-  std::string accept_value = {};
+  /// Where the spec would have to say it so, and how, for `drift accept`; none: it cannot.
+  struct Acceptance {
+    std::vector<std::string> path;  // {"spec", "nodes", "cp-1", "machine", "cores"}
+    std::string value;
+    /// Where it stands in a list that the node may only inherit: if so, all of it has to be said.
+    std::vector<std::string> list;
+    std::string whole;
+
+    friend bool operator==(const Acceptance&, const Acceptance&) = default;
+  };
+  std::vector<Acceptance> accepts = {};
+  std::string accept_pool = {};  // that place speaks for all nodes of this pool
 };
+
+/// `down` needs only Proxmox. What went wrong with its state ends it all the same, as long as
+/// nobody says otherwise; this throws the error with the way on.
+[[noreturn]] void throw_without_state(const Error& error);
 
 /// The life of one cluster: the main path from its spec to a report, one verb at a time. Nothing is
 /// printed here. A Run looks at the world once; make another one to look again.
@@ -109,6 +125,9 @@ class Run {
   /// killed run may still have been at work in between. True goes on with the new one; without
   /// anybody to ask it is refused.
   void on_change(std::function<bool(const engine::Plan&)> ask);
+  /// Nobody was asked after the plan was made: as long as nobody else wrote the state and no act of
+  /// an earlier run is open, the look of a moment ago counts under the lock, too.
+  void at_once();
 
   /// Carries the plan out: takes the state's lock, stores what must be durable first (rocca.lock,
   /// the state's lineage), plans again under the lock and goes on only if that plan is the one that
@@ -119,11 +138,18 @@ class Run {
   /// a failed step that names it.
   engine::Report down(const engine::EventSink& events);
 
+  /// Whether the state remembers the cluster. Asked after plan_down: where nothing is left, `down`
+  /// makes it forget.
+  bool remembers_down() const;
+
   /// Volumes that Proxmox CSI made: they belong to no VM, and `down` leaves them.
   std::vector<std::string> loose_volumes();
 
   ClusterStatus status();
   std::vector<Drift> drift();
+  /// What differs because the spec asks for something else than the last `up` did, or because that
+  /// one did not end: no drift, and not as declared either.
+  std::vector<std::string> changed_by_spec();
   /// Remembers that this value of a VM is to be left as it is found, until it or what the spec says
   /// of it changes once more. Error(Refused) for what cannot be left.
   void ignore(const std::string& address, const std::string& field);

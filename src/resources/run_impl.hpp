@@ -37,6 +37,7 @@ class RunWorlds final : public engine::Worlds {
 struct Look {
   explicit Look(const Clock& clock) : survey(clock) {}
 
+  Tick made{};  // when it was complete
   state::State prior;
   bool remembered = false;  // the store had a state
   Survey survey;
@@ -64,7 +65,10 @@ struct Run::Impl {
   std::unique_ptr<Look> down;
   std::function<bool(const engine::Plan&)> ask;  // whether to go on with another plan
 
+  bool at_once = false;  // nobody is asked after the plan was made
+
   bool goes_on(const engine::Plan& plan) const { return ask && ask(plan); }
+  bool still_counts(const Look* look);
 
   /// Runs `body` as a call of the runner: only there may the doors be used.
   void call(const std::string& name, const std::function<void()>& body);
@@ -72,12 +76,15 @@ struct Run::Impl {
 
   std::unique_ptr<Look> look_up();
   std::unique_ptr<Look> look_down();
+  void observe(Look& look);
   Look& seen();
   std::unique_ptr<state::Lock> take_lock();
   void load(Look& look);
   void pin(Look& look);
   void store_first(Look& look);
   void write_lock(const spec::Lock& lock);
+  /// Those that neither the spec nor the state knows are asked what the state would have told.
+  void meet_strays(const Look& look, World& world, std::vector<Marked>& marked);
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
   std::vector<std::string> targets(const engine::Desired& desired) const;
   void explain(Look& look, engine::Report& report);

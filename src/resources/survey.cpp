@@ -18,9 +18,13 @@ using namespace std::chrono_literals;
 constexpr Duration under_way = 15ms;
 constexpr Duration short_knock = 250ms;
 constexpr Duration long_knock = 1500ms;
+constexpr Duration patient_knock = 5s;
 constexpr unsigned patient_knocks = 20;  // by then most machines have booted
 // How far back the first list of a host goes, which tells how long things take there.
 constexpr Duration lookback = 24h * 14;
+// So long one list of VMs is as good as another for those who look at a VM itself afterwards.
+constexpr Duration list_lasts = 1s;
+constexpr Duration a_moment = 500ms;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
 constexpr Duration statistics_lag = 12s;
 
@@ -65,7 +69,38 @@ std::vector<proxmox::VmRow> Survey::rows(proxmox::Client& client) {
   return rows(client);
 }
 
+void Survey::refresh_soon(proxmox::Client& client) {
+  {
+    const std::lock_guard lock{mutex_};
+    if (rows_ && clock_.tick() - refreshed_ < list_lasts) return;
+    refreshed_ = clock_.tick();
+  }
+  refresh(client);
+}
+
+std::vector<proxmox::VmRow> Survey::select(proxmox::Client& client,
+                                           const std::function<bool(const Candidate&)>& wanted) {
+  bool read = false;
+  {
+    const std::lock_guard lock{mutex_};
+    read = rows_.has_value();
+  }
+  if (!read) refresh(client);
+  std::vector<proxmox::VmRow> found;
+  const std::lock_guard lock{mutex_};
+  for (const auto& [vmid, row] : *rows_) {
+    const auto shown = shown_.find(vmid);
+    if (wanted({row, marked_.contains(vmid), shown == shown_.end() ? nullptr : &shown->second}))
+      found.push_back(row);
+  }
+  return found;
+}
+
 void Survey::refresh(proxmox::Client& client) {
+  {
+    const std::lock_guard lock{mutex_};
+    refreshed_ = clock_.tick();
+  }
   std::map<proxmox::Vmid, proxmox::VmRow> fresh;
   for (proxmox::VmRow& row : client.vms()) fresh.emplace(row.vmid, std::move(row));
   const std::lock_guard lock{mutex_};
@@ -78,9 +113,9 @@ void Survey::refresh(proxmox::Client& client) {
 }
 
 std::optional<proxmox::VmRow> Survey::find(proxmox::Client& client, proxmox::Vmid vmid) {
-  for (proxmox::VmRow& row : rows(client))
-    if (row.vmid == vmid) return std::move(row);
-  return std::nullopt;
+  auto found = select(client, [&](const Candidate& each) { return each.row.vmid == vmid; });
+  if (found.empty()) return std::nullopt;
+  return std::move(found.front());
 }
 
 void Survey::note(const proxmox::VmRow& row) {
@@ -94,6 +129,7 @@ void Survey::gone(proxmox::Vmid vmid) {
   if (rows_) rows_->erase(vmid);
   noted_.erase(vmid);
   configs_.erase(vmid);
+  shown_.erase(vmid);
 }
 
 std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const std::string& host,
@@ -106,6 +142,9 @@ std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const s
   auto config = client.find_whole_config(host, vmid);
   if (config) {
     const std::lock_guard lock{mutex_};
+    proxmox::VmRow row;
+    row.vmid = vmid;
+    shown_[vmid] = shown_of(row, *config);
     configs_[vmid] = {host, *config};
   }
   return config;
@@ -182,11 +221,6 @@ std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
   return found;
 }
 
-bool Survey::was_marked(proxmox::Vmid vmid) {
-  const std::lock_guard lock{mutex_};
-  return marked_.contains(vmid);
-}
-
 void Survey::cannot_end(const proxmox::Upid& upid) {
   const std::lock_guard lock{mutex_};
   not_ours_to_end_.insert(upid.text);
@@ -223,6 +257,21 @@ std::vector<proxmox::Volume> Survey::volumes(proxmox::Client& client, const std:
   return volumes_[key] = std::move(volumes);
 }
 
+void Survey::fetches(const std::string& host, const std::string& volume) {
+  const std::lock_guard lock{mutex_};
+  fetched_.emplace(host, volume);
+}
+
+bool Survey::fetched(const std::string& host, const std::string& volume) {
+  const std::lock_guard lock{mutex_};
+  return fetched_.contains({host, volume});
+}
+
+void Survey::fetch_failed(const std::string& host, const std::string& volume) {
+  const std::lock_guard lock{mutex_};
+  fetched_.erase({host, volume});
+}
+
 void Survey::forget_volumes(const std::string& host, const std::string& storage) {
   const std::lock_guard lock{mutex_};
   std::erase_if(volumes_, [&](const auto& entry) {
@@ -246,6 +295,8 @@ Duration Survey::ask_again(const proxmox::Upid& upid) {
   const std::lock_guard lock{mutex_};
   TaskList& list = tasks_[upid.node];
   if (list.under_way) return under_way;
+  if (const Duration fresh = still_fresh(list); fresh > Duration{})
+    return std::max(fresh, under_way);
   const Tick now = clock_.tick();
   if (!list.pace.goes_on(upid.text)) list.pace.join(upid.text, upid.type, now);
   return list.pace.again(upid.text, now) - now;
@@ -274,8 +325,49 @@ void Survey::wait_over(const std::string& name) {
   nodes_.over(name, clock_.tick());
 }
 
+bool Survey::is_awaited(const std::string& name) const {
+  const std::lock_guard lock{mutex_};
+  return nodes_.goes_on(name);
+}
+
+void Survey::saw(const std::string& node, const talos::Sight& sight) {
+  const std::lock_guard lock{mutex_};
+  sights_.insert_or_assign(node, std::pair{clock_.tick(), sight});
+}
+
+std::optional<talos::Sight> Survey::just_seen(const std::string& node) {
+  const std::lock_guard lock{mutex_};
+  const auto found = sights_.find(node);
+  if (found == sights_.end()) return std::nullopt;
+  const Tick when = found->second.first;
+  const bool of_this_look = look_began_ && when >= *look_began_;
+  if (!of_this_look && clock_.tick() - when > a_moment) return std::nullopt;
+  return found->second.second;
+}
+
+void Survey::look_begins() {
+  const std::lock_guard lock{mutex_};
+  look_began_ = clock_.tick();
+}
+
+void Survey::look_ends() {
+  const std::lock_guard lock{mutex_};
+  look_began_.reset();
+}
+
+void Survey::found_slow(const std::string& address) {
+  const std::lock_guard lock{mutex_};
+  slow_.insert(address);
+}
+
+bool Survey::is_slow(const std::string& address) const {
+  const std::lock_guard lock{mutex_};
+  return slow_.contains(address);
+}
+
 Duration Survey::knock(const std::string& address) {
   const std::lock_guard lock{mutex_};
+  if (slow_.contains(address)) return patient_knock;
   const unsigned vain = knocks_[address];
   const bool longer = vain >= patient_knocks && vain % 5 == 0;
   return far_away_ || longer ? long_knock : short_knock;
@@ -335,6 +427,8 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
         list.read >= list.pace.due(upid.text))
       return found->second;
     if (list.under_way) return std::nullopt;
+    if (still_fresh(list) > Duration{})
+      return found == list.tasks.end() ? std::nullopt : std::optional{found->second};
     list.under_way = true;
     if (!list.ever) filter.since = since_ - lookback;
   }
@@ -352,12 +446,20 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
     const std::lock_guard lock{mutex_};
     TaskList& list = tasks_[upid.node];
     list.read = asked;
+    list.took = clock_.tick() - asked;
     list.ever = true;
     for (const proxmox::TaskRow& row : rows) take(list, row);
     const auto found = list.tasks.find(upid.text);
     if (found != list.tasks.end()) return found->second;
   }
   return ask_alone(client, upid);
+}
+
+/// How long the last list is still as good as a new one: a host that needs long to tell it is not
+/// asked again at once. Called with the lock.
+Duration Survey::still_fresh(const TaskList& list) const {
+  if (!list.ever) return {};
+  return std::max(list.read + list.took * 3 - clock_.tick(), Duration{});
 }
 
 /// What a list says of one task. Called with the lock.
@@ -370,7 +472,8 @@ void Survey::take(TaskList& list, const proxmox::TaskRow& row) {
   if (task.running) {
     list.pace.seen(name, list.read);
   } else if (list.pace.goes_on(name)) {
-    list.pace.over(name, list.read, task.ok());
+    list.pace.over(name, list.read, task.ok(),
+                   row.ended ? std::optional{Duration{*row.ended - row.started}} : std::nullopt);
   } else if (row.ended && task.ok()) {
     list.pace.logged(row.upid.type, *row.ended - row.started);
   }

@@ -2,10 +2,13 @@
 
 #include "base/clock.hpp"
 #include "engine/guards.hpp"
+#include "engine/resource.hpp"
 #include "proxmox/client.hpp"
 #include "resources/pace.hpp"
 #include "resources/search.hpp"
+#include "talos/waits.hpp"
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -21,6 +24,7 @@ struct Marked {
   proxmox::VmRow row;
   engine::Shown shown;
   std::string cluster, node;  // what its mark says
+  engine::Fields stray = {};  // of one that nobody remembers: what else was found out
 };
 
 /// What a VM shows of its identity.
@@ -48,6 +52,16 @@ class Survey {
   /// All VMs and containers of the Proxmox cluster, as the list was last read.
   std::vector<proxmox::VmRow> rows(proxmox::Client& client);
   void refresh(proxmox::Client& client);
+  /// Unless somebody has just done so. For those who prove by a VM's own configuration.
+  void refresh_soon(proxmox::Client& client);
+  /// Those that `wanted` says yes to. It must not ask the survey itself.
+  struct Candidate {
+    const proxmox::VmRow& row;
+    bool marked;                 // a scan found our mark on it
+    const engine::Shown* shown;  // what it last showed of its identity; nullptr: never asked
+  };
+  std::vector<proxmox::VmRow> select(proxmox::Client& client,
+                                     const std::function<bool(const Candidate&)>& wanted);
   std::optional<proxmox::VmRow> find(proxmox::Client& client, proxmox::Vmid vmid);
   /// An act of ours made it, moved it or changed its power; the list itself lags by ten seconds.
   void note(const proxmox::VmRow& row);
@@ -69,8 +83,6 @@ class Survey {
     bool everywhere = false;
   };
   std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
-  /// Did one of those scans find our mark on it?
-  bool was_marked(proxmox::Vmid vmid);
 
   /// This run has begun to make it: there is nothing on its disks that was there before.
   void making(proxmox::Vmid vmid);
@@ -88,6 +100,10 @@ class Survey {
   std::vector<proxmox::StorageInfo> storages(proxmox::Client& client, const std::string& host);
   std::vector<proxmox::Volume> volumes(proxmox::Client& client, const std::string& host,
                                        const std::string& storage, const std::string& content);
+  /// This run has asked for its download; `host`: through which its storage is reached.
+  void fetches(const std::string& host, const std::string& volume);
+  bool fetched(const std::string& host, const std::string& volume);
+  void fetch_failed(const std::string& host, const std::string& volume);
   void forget_volumes(const std::string& host, const std::string& storage);
 
   // ---- tasks
@@ -117,6 +133,19 @@ class Survey {
   /// When to look again; `soon`: it has shown that it is about to be over.
   Duration look_again(const std::string& name, const std::string& kind, bool soon = false);
   void wait_over(const std::string& name);
+  bool is_awaited(const std::string& name) const;
+
+  /// Everything is looked at, and nothing done in between: what was seen of a node counts until the
+  /// end, however many there are.
+  void look_begins();
+  void look_ends();
+  /// A node was looked at, for whoever wants to know the same a moment later.
+  void saw(const std::string& node, const talos::Sight& sight);
+  std::optional<talos::Sight> just_seen(const std::string& node);
+
+  /// It opened to nobody but who waited long.
+  void found_slow(const std::string& address);
+  bool is_slow(const std::string& address) const;
 
   /// How long to knock at a door that may be closed: shortly, because whoever is at home opens at
   /// once and the next knock comes soon. After many in vain now and then longer, in case they live
@@ -142,27 +171,37 @@ class Survey {
     Tick read{};
     bool under_way = false;
     bool ever = false;
-    Pace pace{{0.15, std::chrono::milliseconds{80}, std::chrono::seconds{2}}};
+    Duration took{};  // the last reading
+    Pace pace{{0.15, std::chrono::milliseconds{80}, std::chrono::seconds{2},
+               std::chrono::milliseconds{50}}};
   };
   static void take(TaskList& list, const proxmox::TaskRow& row);
+  Duration still_fresh(const TaskList& list) const;
   std::optional<proxmox::Task> ask_alone(proxmox::Client& client, const proxmox::Upid& upid);
 
   const Clock& clock_;
   Instant since_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::optional<std::map<proxmox::Vmid, proxmox::VmRow>> rows_;
   std::map<proxmox::Vmid, std::pair<std::string, Tick>> noted_;  // power, by our own acts
   std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
+  std::map<proxmox::Vmid, engine::Shown> shown_;  // stays when a configuration is forgotten
+  Tick refreshed_{};                              // when that was last begun
   std::set<proxmox::Vmid> suspects_, makes_, contended_;
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"
+  std::set<std::pair<std::string, std::string>> fetched_;        // host, volume
   std::map<std::string, TaskList> tasks_;                        // by host
-  Pace nodes_{{0.06, std::chrono::milliseconds{100}, std::chrono::seconds{2}}};
+  Pace nodes_{{0.06, std::chrono::milliseconds{100}, std::chrono::seconds{2},
+               std::chrono::milliseconds{80}}};
   std::map<std::string, unsigned> knocks_;  // by address: how many in vain
+  std::set<std::string> slow_;              // addresses
   bool far_away_ = false;
   std::map<std::string, Tick> waits_;
   std::map<std::string, std::string> doors_;
   std::set<std::string> with_lanes_;
+  std::map<std::string, std::pair<Tick, talos::Sight>> sights_;
+  std::optional<Tick> look_began_;
   std::set<proxmox::Vmid> marked_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };

@@ -87,6 +87,11 @@ Lane disturbing_lane() {
   return {"disturb", 1, Lane::Hold::Act, "one control plane at a time"};
 }
 
+std::string our_name(const World& world) {
+  const std::string token{world.cluster.proxmox->token.reveal()};
+  return token.substr(0, token.find('='));
+}
+
 Progress follow_task(World& world, const std::string& upid, const std::string& doing) {
   const auto parsed = proxmox::Upid::parse(upid);
   if (!parsed) return Ready{};

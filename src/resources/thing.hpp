@@ -69,6 +69,9 @@ Lane host_lane(const std::string& host);
 /// What disturbs a control plane holds it: etcd can do without one of them, not two.
 Lane disturbing_lane();
 
+/// The user or token whose tasks are ours.
+std::string our_name(const World& world);
+
 /// How a task of Proxmox stands: over, or what it waits for. A failed one throws what Proxmox said.
 Progress follow_task(World& world, const std::string& upid, const std::string& doing);
 

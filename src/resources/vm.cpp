@@ -2,7 +2,9 @@
 #include "base/strings.hpp"
 #include "proxmox/property_string.hpp"
 #include "resources/discover.hpp"
+#include "resources/farewell.hpp"
 #include "resources/kinds.hpp"
+#include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
@@ -28,6 +30,9 @@ constexpr const char* without_mark = "mark";
 constexpr const char* rest_of_dead = "rest";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
+constexpr const char* leaving = "leaving";  // how far one is that is made anew
+
+constexpr const char* until_reset = "reset";  // a receipt
 
 /// A node's VM: one that proves to be ours, as the spec says it, running.
 class VmKind final : public Thing {
@@ -46,8 +51,16 @@ class VmKind final : public Thing {
     if (is_gathered_rest(config)) return Live{id_of(row), {{rest_of_dead, "gathered"}}, {}};
     Live live{id_of(row), seen_fields(wish_, config, runs(world, row)),
               facts_of(*sight.found, wish_.identity, wish_.control_plane, wish_.address)};
+    live.facts[options_seen] = digest_options(config);
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       live.facts["lock"] = lock;
+    const Change change = difference(live.fields);
+    if (change.effect < Effect::Reboot || world.survey.makes(row.vmid)) return live;
+    const VmSight all = find_vm(world, search_everywhere());
+    if (!all.refusal.empty()) return Live{"", {{refused, all.refusal}, {hint_of, all.hint}}, {}};
+    if (change.action == Action::Replace && change.refusal.empty() && runs(world, row))
+      if (const Halt halt = plan_halt(world, row); halt.next != Halt::Next::Shutdown)
+        live.fields[leaving] = halt.text();
     return live;
   }
 
@@ -86,11 +99,15 @@ class VmKind final : public Thing {
   Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
     // What was read a moment ago is what is acted on; a change by somebody else in between is found
     // out by its digest, and an id that was taken by the create itself.
-    const VmSight sight = find_vm(world, search());
+    VmSight sight = find_vm(world, search());
     if (!sight.refusal.empty()) throw Error(Fault::Conflict, sight.refusal).hint(sight.hint);
     if (sight.in_the_making) return follow_making(world, *sight.in_the_making, sight.lock);
     if (sight.unmarked) return give_mark(world, *sight.unmarked);
     if (!sight.found) return in_time(world, start_making(world));
+    if (disturbs(world, *sight.found)) {
+      sight = prove_alone(world);
+      if (!sight.found) return {look_again};
+    }
     const auto& [row, config] = *sight.found;
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       throw Error(Fault::Busy, fmt::format("{} has the lock `{}`", describe(row), lock));
@@ -100,6 +117,7 @@ class VmKind final : public Thing {
 
   Progress probe(World& world, const Receipt& receipt) const override {
     const auto upid = proxmox::Upid::parse(receipt.token);
+    if (receipt.token == until_reset) return await_silence(world, leaver(world));
     if (!upid) return probe_unknown(world);
     return probe_task(world, *upid, receipt);
   }
@@ -119,10 +137,17 @@ class VmKind final : public Thing {
   }
 
   Receipt destroy(World& world, const Live&) const override {
-    world.survey.forget(wish_.create.vmid);
-    const VmSight sight = find_vm(world, search());
-    if (!sight.refusal.empty()) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
-    return sight.found ? remove_vm(world, sight.found->row) : Receipt{};
+    const VmSight sight = prove_alone(world);
+    if (!sight.found) return {};
+    const proxmox::VmRow& row = sight.found->row;
+    const Leaver its = leaver(world);
+    const talos::Sight machine = runs(world, row) ? look_at(world, its) : talos::Sight{};
+    if (machine.door == talos::Door::Ours && !hangs(world, its))
+      return is_leaving(machine) ? Receipt{until_reset, "reset"} : send_away(world, its);
+    // The one that comes in its place has the same name: it must not be met by a cordon.
+    if (const auto object = find_node_object(world, its.host_name))
+      remove_node_object(world, its.host_name, object->uid);
+    return in_time(world, remove_vm(world, row));
   }
 
   std::vector<Lane> lanes(const Change* change) const override {
@@ -156,6 +181,34 @@ class VmKind final : public Thing {
   }
 
   VmSearch search() const { return {wish_.identity, wish_.create.vmid, wish_.create.name, false}; }
+  VmSearch search_everywhere() const {
+    return {wish_.identity, wish_.create.vmid, wish_.create.name, /*everywhere=*/true};
+  }
+
+  /// What switches it off, or takes something away from it. One that this run has made has no twin
+  /// of longer standing.
+  bool disturbs(World& world, const VmSight::Found& vm) const {
+    const auto& [row, config] = vm;
+    if (is_gathered_rest(config)) return true;
+    return !world.survey.makes(row.vmid) &&
+           difference(seen_fields(wish_, config, runs(world, row))).effect >= Effect::Reboot;
+  }
+
+  /// Fresh proof, this moment, among all VMs there are: a restored backup of it may stand anywhere,
+  /// under another name and without our tags, and then nobody knows which of the two is meant.
+  VmSight prove_alone(World& world) const {
+    world.survey.refresh_soon(world.proxmox());
+    world.survey.forget(wish_.create.vmid);
+    VmSight sight = find_vm(world, search_everywhere());
+    if (!sight.refusal.empty()) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
+    return sight;
+  }
+
+  Leaver leaver(const World& world) const {
+    const spec::Node* node = world.cluster.spec.find_node(wish_.node);
+    return {wish_.node, node == nullptr ? "" : node->host_name, address_of(world, wish_.node),
+            wish_.identity.uuid};
+  }
 
   /// One that is off already disturbs nobody, and must not wait for who waits for it.
   static bool runs_now(const Change& change) {
@@ -171,7 +224,7 @@ class VmKind final : public Thing {
     receipt.waiting_for = fmt::format("Proxmox task {} on {}", upid->type, upid->node);
     if (upid->type == "qmstart") {
       world.survey.wait_begins(boot_of(wish_.node), "boot", boots_at_least);
-      receipt.ask_after = world.survey.first_ask(*upid, 1s, 2s);
+      receipt.ask_after = world.survey.first_ask(*upid, 1s, 3500ms);
     } else {
       const bool large = upid->type == "qmcreate" || upid->type == "qmclone";
       receipt.ask_after = world.survey.first_ask(*upid, large ? 2500ms : 60ms, 40ms);
@@ -223,6 +276,9 @@ class VmKind final : public Thing {
     }
     conclude(change);
     only_removal(change);
+    // Each act on the way is another one: only what repeats itself makes no progress.
+    if (const std::string how = fact(seen, leaving); !how.empty())
+      change.fields.push_back({leaving, how, "", {}});
     if (change.action == Action::Replace && wish_.identity.adopted_vmid && change.refusal.empty()) {
       change.refusal = fmt::format("{} would have to be made anew ({}), and it was taken over",
                                    wish_.node, change.reason);

@@ -19,18 +19,20 @@ std::vector<proxmox::VmRow> candidates(World& world, const VmSearch& search) {
   std::set<std::uint64_t> of_others;
   for (const auto& [node, chosen] : world.cluster.lock.nodes)
     if (chosen.vmid && node != search.identity.node) of_others.insert(*chosen.vmid);
-  std::vector<proxmox::VmRow> rows;
-  for (const proxmox::VmRow& row : world.survey.rows(world.proxmox())) {
+  const std::string mark = engine::ownership_mark(search.identity.cluster, search.identity.node);
+  return world.survey.select(world.proxmox(), [&](const Survey::Candidate& each) {
+    const proxmox::VmRow& row = each.row;
     const bool at_its_id = search.vmid && row.vmid == *search.vmid;
     const bool by_name = !search.name.empty() && row.name == search.name;
     // A scan of everything may have met our mark where neither id, name nor tags would lead.
-    const bool by_tags =
-        (has_our_tags(row, search.identity.cluster) || world.survey.was_marked(row.vmid)) &&
-        !of_others.contains(row.vmid);
-    if (at_its_id || by_name || by_tags || (search.everywhere && !row.is_container))
-      rows.push_back(row);
-  }
-  return rows;
+    const bool by_tags = (has_our_tags(row, search.identity.cluster) || each.marked) &&
+                         !of_others.contains(row.vmid);
+    if (at_its_id || by_name || by_tags) return true;
+    if (!search.everywhere || row.is_container) return false;
+    // Who has shown in this run that it is another one need not be asked again by each of many.
+    return each.shown == nullptr || !search.vmid || each.shown->uuid == search.identity.uuid ||
+           each.shown->sku == mark;
+  });
 }
 
 bool being_made(const std::string& lock) {

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/kinds.hpp"
+#include "resources/stray.hpp"
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
 #include "resources/vm_remove.hpp"
@@ -25,7 +26,8 @@ class LeftoverVm final : public Thing {
     std::string host;
     std::string name;
     std::string pool;
-    bool control_plane = false;
+    std::string role;     // empty: nobody remembers it
+    std::string address;  // where its machine was, if that is known
     bool whole_cluster = false;
     bool begun = false;                             // an act of an earlier run never settled
     std::optional<RestSearch::Source> source = {};  // what it was to be a clone of
@@ -38,7 +40,8 @@ class LeftoverVm final : public Thing {
         host_(std::move(traits.host)),
         name_(std::move(traits.name)),
         pool_(std::move(traits.pool)),
-        control_plane_(traits.control_plane),
+        role_(std::move(traits.role)),
+        where_(std::move(traits.address)),
         whole_cluster_(traits.whole_cluster),
         begun_(traits.begun),
         source_(std::move(traits.source)),
@@ -56,9 +59,14 @@ class LeftoverVm final : public Thing {
       return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
     }
     const proxmox::VmRow& row = sight.found->row;
-    return Live{id_of(row),
-                {{"vm", row.name}, {"power", plan_halt(world, row).text()}},
-                facts_of(*sight.found, identity_, control_plane_, "")};
+    Live live{id_of(row),
+              {{"vm", row.name}, {"power", plan_halt(world, row).text()}},
+              facts_of(*sight.found, identity_, false, "")};
+    // Where all of them go, etcd counts on nobody.
+    live.facts["role"] = !role_.empty() || whole_cluster_
+                             ? role_
+                             : role_of_stray(world, identity_.node, sight.found->config);
+    return live;
   }
 
   Change diff(const std::optional<Live>& live) const override {
@@ -72,10 +80,8 @@ class LeftoverVm final : public Thing {
     if (const std::string why = fact(live->fields, "refused"); !why.empty()) {
       change.refusal = why;
       change.hint = fact(live->fields, "hint");
-    } else if (control_plane_ && !whole_cluster_) {
-      change.refusal = fmt::format("{} is a control plane, and etcd counts on it", identity_.node);
-      change.hint = fmt::format("put {} back into the spec: rocca takes no control plane away yet",
-                                identity_.node);
+    } else if (!whole_cluster_) {
+      guard_role(change, identity_.node, fact(live->facts, "role"));
     }
     return change;
   }
@@ -85,16 +91,53 @@ class LeftoverVm final : public Thing {
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
-    const Progress progress = probe_removal(world, receipt, "taking down " + address());
-    if (std::holds_alternative<Ready>(progress)) {
-      if (vmid_) world.survey.forget(*vmid_);
-      world.survey.refresh(world.proxmox());
-    }
+    const Progress progress = probe_removal(world, receipt, "taking down " + address(), vmid_);
+    if (!std::holds_alternative<Ready>(progress)) return progress;
+    const auto upid = proxmox::Upid::parse(receipt.token);
+    const auto task = upid ? world.survey.task(world.proxmox(), *upid) : std::nullopt;
+    if (vmid_) world.survey.forget(*vmid_);
+    if (task && task->ok() && upid->type == "qmdestroy" && vmid_ &&
+        upid->id == std::to_string(*vmid_))
+      world.survey.gone(*vmid_);
+    else
+      world.survey.refresh_soon(world.proxmox());
     return progress;
   }
 
   Receipt destroy(World& world, const Live&) const override {
-    world.survey.refresh(world.proxmox());
+    Receipt receipt = take_away(world);
+    // What others began teaches nothing, and a pause after tries in vain stays as it is.
+    const bool begun_now =
+        receipt.act == "shutdown" || receipt.act == "stop" || receipt.act == "destroy";
+    const auto upid = proxmox::Upid::parse(receipt.token);
+    if (upid && begun_now && receipt.ask_after == Duration{})
+      receipt.ask_after =
+          world.survey.first_ask(*upid, receipt.act == "shutdown" ? 1s : 60ms, 40ms);
+    return receipt;
+  }
+
+  std::vector<Lane> lanes(const Change* change) const override {
+    std::vector<Lane> lanes;
+    if (!host_.empty()) lanes.push_back(host_lane(host_));
+    if (change != nullptr && vmid_)
+      lanes.push_back({fmt::format("vmid/{}", *vmid_), 1, Lane::Hold::Act});
+    return lanes;
+  }
+  Duration patience(const Change&) const override { return 15min; }
+
+  Fields claims() const override {
+    Fields claims;
+    if (vmid_) claims["vmid"] = std::to_string(*vmid_);
+    if (!where_.empty()) claims["address"] = where_;
+    return claims;
+  }
+
+ protected:
+  Fields wishes() const override { return {{"uuid", to_string(identity_.uuid)}}; }
+
+ private:
+  Receipt take_away(World& world) const {
+    world.survey.refresh_soon(world.proxmox());
     if (vmid_) world.survey.forget(*vmid_);
     VmSight sight = find_vm(world, search());
     if (sight.doubtful) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
@@ -129,26 +172,15 @@ class LeftoverVm final : public Thing {
       const auto rest = find_rest(world);
       return rest.empty() ? Receipt{} : gather_rest(world, rest_search(), rest);
     }
-    // Fresh proof, this moment: the list of a minute ago is not enough to destroy by.
-    world.survey.forget(sight.found->row.vmid);
-    sight = find_vm(world, search());
-    if (!sight.found) return {};
+    // Fresh proof, this moment: what was read a minute ago is not enough to destroy by.
+    if (sight.found->row.vmid != vmid_) {
+      world.survey.forget(sight.found->row.vmid);
+      sight = find_vm(world, search());
+      if (!sight.found) return {};
+    }
     return remove_vm(world, sight.found->row);
   }
 
-  std::vector<Lane> lanes(const Change* change) const override {
-    std::vector<Lane> lanes;
-    if (!host_.empty()) lanes.push_back(host_lane(host_));
-    if (change != nullptr && vmid_)
-      lanes.push_back({fmt::format("vmid/{}", *vmid_), 1, Lane::Hold::Act});
-    return lanes;
-  }
-  Duration patience(const Change&) const override { return 15min; }
-
- protected:
-  Fields wishes() const override { return {{"uuid", to_string(identity_.uuid)}}; }
-
- private:
   VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }
   RestSearch rest_search() const {
     return {identity_, vmid_.value_or(0), host_, name_, pool_, begun_, source_};
@@ -188,7 +220,7 @@ class LeftoverVm final : public Thing {
   std::optional<proxmox::Vmid> vmid_;
   std::string host_;
   std::string name_, pool_;
-  bool control_plane_;
+  std::string role_, where_;
   bool whole_cluster_;
   bool begun_;
   std::optional<RestSearch::Source> source_;
@@ -217,7 +249,11 @@ Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
     if (traits.name.empty()) traits.name = known->vm_name;
     if (known->machine->pool) traits.pool = **known->machine->pool;
   }
-  traits.control_plane = fact(leftover.facts, "role") == "controlplane";
+  traits.role = fact(leftover.facts, "role");
+  // A VM that was never made to its end has joined nothing, whatever it was to become.
+  if (traits.role.empty() && task && (task->type == "qmcreate" || task->type == "qmclone"))
+    traits.role = "none";
+  traits.address = fact(leftover.facts, "address");
   if (*cluster.spec.talos.boot == spec::Boot::Template)
     traits.from_template = cluster.spec.talos.boot_template;
   traits.whole_cluster = fact(leftover.facts, "whole cluster") == "yes";

@@ -242,7 +242,8 @@ Receipt remove_vm(World& world, const proxmox::VmRow& row) try {
   return {};
 }
 
-Progress probe_removal(World& world, const Receipt& receipt, const std::string& doing) {
+Progress probe_removal(World& world, const Receipt& receipt, const std::string& doing,
+                       std::optional<proxmox::Vmid> vmid) {
   const auto upid = proxmox::Upid::parse(receipt.token);
   if (!upid) return Ready{};
   const auto task = world.survey.task(world.proxmox(), *upid);
@@ -263,6 +264,10 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
     const bool too_long = (work != nullptr || one_of(upid->type, {"qmshutdown", "qmreboot"})) &&
                           ours_to_end && world.survey.waiting_since(upid->text) > patience;
     if (task && too_long) return Ready{};
+    if (task && vmid && is_job_of_many(*upid)) {
+      const auto status = world.proxmox().find_status(upid->node, *vmid);
+      if (!status || status->lock != "backup") return Ready{};
+    }
     return NotYet{waiting, world.survey.ask_again(*upid)};
   }
   const auto failure = task->failure();
@@ -275,8 +280,8 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
     return Ready{};
   // Somebody was faster at its lock: who, is looked into, and it is tried again.
   if (failure->reason == Reason::ConfigLocked || failure->reason == Reason::Contention) {
-    if (const auto vmid = parse_uint(upid->id))
-      world.survey.contend(static_cast<proxmox::Vmid>(*vmid));
+    if (const auto number = parse_uint(upid->id))
+      world.survey.contend(static_cast<proxmox::Vmid>(*number));
     return Ready{};
   }
   throw failure->error(doing);

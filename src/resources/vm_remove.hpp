@@ -42,7 +42,9 @@ bool holds_lock(const std::string& task_type);
 engine::Receipt remove_vm(World& world, const proxmox::VmRow& row);
 
 /// Asks after such an act. A shutdown that the guest ignored is no failure: the next act is harder.
+/// A backup job for many guests is over for `vmid` as soon as it has let go of its lock.
 engine::Progress probe_removal(World& world, const engine::Receipt& receipt,
-                               const std::string& doing);
+                               const std::string& doing,
+                               std::optional<proxmox::Vmid> vmid = std::nullopt);
 
 }  // namespace rocca::resources

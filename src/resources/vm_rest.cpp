@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/survey.hpp"
+#include "resources/thing.hpp"
 
 #include <fmt/format.h>
 
@@ -21,12 +22,6 @@ constexpr Duration slack = 2s;
 struct Span {
   Instant from, to;
 };
-
-/// The user or token whose tasks are ours.
-std::string our_name(const World& world) {
-  const std::string token{world.cluster.proxmox->token.reveal()};
-  return token.substr(0, token.find('='));
-}
 
 /// When creates of this id, or clones of its source, by us were at work and came to nothing.
 std::vector<Span> failed_creates(World& world, const RestSearch& search) {

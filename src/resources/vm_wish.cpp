@@ -179,6 +179,11 @@ void set_network(VmWish& wish, const spec::Spec& spec, const spec::Node& node) {
     wish.create.nameservers.push_back(to_string(*server));
 }
 
+std::string first_note(const Cluster& cluster, const std::string& node, bool control_plane) {
+  return fmt::format("{} {} of the Talos cluster {}.", control_plane ? "Control plane" : "Worker",
+                     node, cluster.name());
+}
+
 /// What will not be as wished after the next start, because somebody said so.
 void add_pending(const VmWish& wish, const proxmox::VmConfig& config, Fields& fields) {
   const auto options = wish.options();
@@ -244,6 +249,14 @@ std::string slot_in(const VmWish& wish, const DiskWish& disk, const proxmox::VmC
   return index < slots.size() ? slots[index] : disk.slot;
 }
 
+std::optional<bool> control_plane_by_notes(const Cluster& cluster, const std::string& node,
+                                           const proxmox::VmConfig& config) {
+  const std::string notes = config.value_or("description", "");
+  for (const bool control_plane : {false, true})
+    if (notes.starts_with(first_note(cluster, node, control_plane))) return control_plane;
+  return std::nullopt;
+}
+
 VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
   static_cast<void>(ground);
   const spec::Spec& spec = cluster.spec;
@@ -262,10 +275,9 @@ VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& n
   create.vmid = static_cast<proxmox::Vmid>(chosen.vmid.value_or(0));
   create.name = node.vm_name;
   if (machine.pool) create.pool = **machine.pool;
-  create.description =
-      fmt::format("{} {} of the Talos cluster {}.\n\nrocca keeps this VM as its spec says. UUID {}",
-                  node.control_plane() ? "Control plane" : "Worker", node.name, cluster.name(),
-                  to_string(wish.identity.uuid));
+  create.description = fmt::format("{}\n\nrocca keeps this VM as its spec says. UUID {}",
+                                   first_note(cluster, node.name, node.control_plane()),
+                                   to_string(wish.identity.uuid));
   create.tags = {"rocca", to_lower(cluster.name())};
   std::sort(create.tags.begin(), create.tags.end());
   create.cores = static_cast<unsigned>(*machine.cores);
@@ -400,6 +412,19 @@ Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool run
   fields["power"] = running ? "running" : "stopped";
   add_pending(wish, config, fields);
   return fields;
+}
+
+std::string digest_options(const proxmox::VmConfig& config) {
+  std::string all;
+  for (const auto& [option, value] : config.options) {
+    if (option == "lock" || option == "digest") continue;
+    std::uint32_t hash = 2166136261u;  // FNV-1a: to tell two values apart, not to hide them
+    // Spelled as one: a size that we know from our own resize is not written as Proxmox does.
+    for (const char c : proxmox::normalise(option, value))
+      hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    fmt::format_to(std::back_inserter(all), "{}{}={:08x}", all.empty() ? "" : " ", option, hash);
+  }
+  return all;
 }
 
 std::string pending_option(const std::string& field) {

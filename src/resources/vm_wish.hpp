@@ -5,6 +5,7 @@
 #include "resources/kinds.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,15 @@ std::string slot_in(const VmWish& wish, const DiskWish& disk, const proxmox::VmC
 
 VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node);
 
+/// The role that the notes of a VM name for this node; nothing: they are not as we write them.
+std::optional<bool> control_plane_by_notes(const Cluster& cluster, const std::string& node,
+                                           const proxmox::VmConfig& config);
+
 /// What a difference in this option costs.
 Effect effect_of(const std::string& option, const std::string& wanted, const std::string& found);
+
+/// The options of a VM as they were read, each with a digest of its value.
+std::string digest_options(const proxmox::VmConfig& config);
 
 /// A VM's configuration in the words of the wish: where both mean the same, the wish's own words.
 Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running);

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "engine/guards.hpp"
+#include "resources/survey.hpp"
 #include "secrets/x509.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@ namespace rocca::resources {
 namespace {
 
 constexpr Duration knock = std::chrono::milliseconds{1500};
+constexpr Duration patient_knock = std::chrono::seconds{5};
 
 }  // namespace
 
@@ -134,7 +136,13 @@ talos::Access World::access(const std::string& address) const {
   talos::Access access = talos::Access::secure(address, cluster.authority, cluster.identity);
   // Nodes are knocked at while they boot, and a knock at a closed door must not take longer than
   // the wait for the next one.
-  access.connect_timeout = knock;
+  access.connect_timeout = survey.is_slow(address) ? patient_knock : knock;
+  return access;
+}
+
+talos::Access World::patient_access(const std::string& address) const {
+  talos::Access access = this->access(address);
+  access.connect_timeout = patient_knock;
   return access;
 }
 

@@ -121,6 +121,8 @@ class World {
   factory::Client factory();
   /// How a node of ours is asked once it has our configuration.
   talos::Access access(const std::string& address) const;
+  /// The same, for one that should be there and does not open at once.
+  talos::Access patient_access(const std::string& address) const;
   talos::Client talos(const std::string& address);
   talos::Client maintenance(const std::string& address);
 

@@ -74,7 +74,15 @@ std::string JournaledStore::open_state(const std::string& stored) const {
 }
 
 JournaledStore::Seen JournaledStore::look() {
-  const Shelf::Content content = shelf_->read();
+  Shelf::Content content = shelf_->read();
+  if (!in_content_ || content != content_) {
+    in_content_ = read(content);
+    content_ = std::move(content);
+  }
+  return *in_content_;
+}
+
+JournaledStore::Seen JournaledStore::read(const Shelf::Content& content) const {
   Seen seen;
   if (!content.state) return seen;  // a journal alone continues nothing
   seen.text = open_state(*content.state);

@@ -35,6 +35,8 @@ class JournaledStore final : public Store {
   void clear() override;
   std::unique_ptr<Lock> lock(const Holder& holder, bool force = false) override;
   std::optional<Holder> holder() override;
+  /// The place itself, for those who write what this rocca does not know.
+  Shelf& shelf() { return *shelf_; }
 
  private:
   /// What the place holds, as far as this Store has seen or written it.
@@ -55,6 +57,7 @@ class JournaledStore final : public Store {
   };
 
   Seen look();
+  Seen read(const Shelf::Content& content) const;
   std::uint64_t serial() const { return seen_.base + seen_.number; }
   /// Finds out what became of a write whose answer was lost; how many of its records are there.
   std::size_t settle();
@@ -69,6 +72,9 @@ class JournaledStore final : public Store {
   Sealing sealing_;
   bool looked_ = false;
   Seen seen_;
+  /// The last look, and what was there: a run looks before it has the lock and again with it.
+  Shelf::Content content_;
+  std::optional<Seen> in_content_;
   std::optional<Attempt> lost_;   // not yet known what became of it
   std::optional<Attempt> tried_;  // found undone; may still arrive late
 };

@@ -53,6 +53,9 @@ class MortalFiles final : public Files {
   bool remove(const std::string& path) override {
     return alive([&] { return disk_.remove(path); });
   }
+  bool remove_folder(const std::string& path) override {
+    return alive([&] { return disk_.remove_folder(path); });
+  }
   void rename(const std::string& from, const std::string& to) override {
     alive([&] { disk_.rename(from, to); });
   }
@@ -153,28 +156,6 @@ TEST(LocalStore, AnOlderStatePutInPlaceOfANewerOneIsNoticed) {
     EXPECT_EQ(error.fault(), Fault::Rejected);
     EXPECT_THAT(error.message(), HasSubstr("does not continue it"));
   }
-}
-
-TEST(LocalStore, AStateOfTheFutureIsRefusedAndLeftAlone) {
-  MemoryFiles files;
-  files.make_folder(folder);
-  const std::string future = R"({"format": 99, "serial": 1, "lineage": "x"})";
-  files.write(folder + "/state.json", future);
-  const auto store = local_store(files, folder);
-  const auto lock = store->lock(run("a"));
-  for (const bool replace : {false, true}) {
-    try {
-      if (replace) {
-        store->replace(fresh());
-      } else {
-        store->load();
-      }
-      ADD_FAILURE() << "was taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.fault(), Fault::Refused);
-    }
-  }
-  EXPECT_EQ(files.get(folder + "/state.json"), future);
 }
 
 TEST(LocalStore, TheHoldersNameOutlivesItsProcessButNotTheLock) {

@@ -27,6 +27,8 @@ class Shelf {
     /// In the order they were added; a place may give several as one. A torn end is left out. Ones
     /// of an older state may be among them.
     std::vector<std::string> journal;
+
+    friend bool operator==(const Content&, const Content&) = default;
   };
   virtual Content read() = 0;
   /// False: there is only the text, and a journal's pieces are written with it.

@@ -28,6 +28,7 @@ class TrickyFiles final : public Files {
     act(0, [&] { there = files_.remove(path); });
     return there;
   }
+  bool remove_folder(const std::string& path) override { return files_.remove_folder(path); }
   void rename(const std::string& from, const std::string& to) override { files_.rename(from, to); }
   void make_folder(const std::string& path, unsigned mode) override {
     files_.make_folder(path, mode);

@@ -4,6 +4,8 @@
 // instantiates StoreContract with its places.
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
+#include "state/journaled_store.hpp"
 #include "state/store.hpp"
 #include "state/store_life_test_support.hpp"
 
@@ -245,6 +247,42 @@ TEST_P(StoreContract, RefusesWhenSomebodyElseWroteMeanwhile) {
       EXPECT_EQ(stored()->notes.at("ours"), "1");
     }
   }
+}
+
+TEST_P(StoreContract, AStateOfTheFutureIsRefusedAndLeftAlone) {
+  const auto newer = place->open();
+  auto lock = newer->lock(holder("a"));
+  newer->replace(with(fresh(), {note("k", "v")}));
+  // The next format, as a newer rocca would write it over this one; sealed or not, it says so.
+  Shelf& shelf = dynamic_cast<JournaledStore&>(*newer).shelf();
+  const std::string known = shelf.read().state.value();
+  const std::string number = fmt::format("\"format\": {}", State::format);
+  ASSERT_THAT(known, testing::HasSubstr(number + ","));
+  const std::string future =
+      replace_all(known, number + ",", fmt::format("\"format\": {},", State::format + 1));
+  shelf.write(future);
+  lock.reset();
+  const auto older = place->open();
+  const auto taken = older->lock(holder("b"));
+  const std::vector<Meanwhile> acts{{"load", [](Store& store) { store.load(); }},
+                                    {"replace", [](Store& store) { store.replace(fresh()); }}};
+  for (const Meanwhile& act : acts) {
+    SCOPED_TRACE(act.name);
+    try {
+      act.act(*older);
+      ADD_FAILURE() << "was taken for one of ours";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Refused);
+      EXPECT_THAT(error.message(), testing::HasSubstr(fmt::format(
+                                       "was written by a newer rocca: its format is {}, this one "
+                                       "knows up to {}",
+                                       State::format + 1, State::format)));
+      EXPECT_THAT(error.message(), testing::StartsWith(older->describe()));
+      EXPECT_THAT(error.hint(), testing::HasSubstr("use that version"));
+    }
+  }
+  EXPECT_EQ(fault_of([&] { older->append(std::vector{note("k", "w")}); }), Fault::Conflict);
+  EXPECT_EQ(dynamic_cast<JournaledStore&>(*place->open()).shelf().read().state, future);
 }
 
 TEST_P(StoreContract, ALockIsHeldByOne) {

@@ -143,7 +143,7 @@ namespace {
 /// What a node says to our certificate; nothing: its own is not of our CA, or it does not take
 /// ours.
 std::optional<Sight> look_with_certificate(net::Transport& transport, const Access& secure,
-                                           std::stop_token stop) {
+                                           std::stop_token stop, Detail detail) {
   Client client{transport, secure, std::move(stop)};
   try {
     auto answer = client.find_machine_status();
@@ -151,7 +151,7 @@ std::optional<Sight> look_with_certificate(net::Transport& transport, const Acce
       Sight sight;
       sight.door = Door::Ours;
       sight.status = std::move(*status);
-      sight.services = client.services();
+      if (detail == Detail::Services) sight.services = client.services();
       return sight;
     }
     const auto& failure = std::get<Failure>(answer);
@@ -167,13 +167,13 @@ std::optional<Sight> look_with_certificate(net::Transport& transport, const Acce
 
 }  // namespace
 
-Sight look(net::Transport& transport, const Access& secure, std::stop_token stop) {
-  if (auto sight = look_with_certificate(transport, secure, stop)) return *sight;
+Sight look(net::Transport& transport, const Access& secure, std::stop_token stop, Detail detail) {
+  if (auto sight = look_with_certificate(transport, secure, stop, detail)) return *sight;
   // A certificate that is not of our CA: maintenance mode has one of its own, another cluster too.
   Sight without = look_without_certificate(transport, secure, stop);
   if (without.door != Door::Foreign) return without;
   // Between the two knocks it may have left maintenance mode, with the configuration we gave it.
-  const auto sight = look_with_certificate(transport, secure, std::move(stop));
+  const auto sight = look_with_certificate(transport, secure, std::move(stop), detail);
   return sight && sight->door == Door::Ours ? *sight : without;
 }
 

@@ -23,13 +23,15 @@ const char* to_string(Door door) noexcept;
 struct Sight {
   Door door = Door::Closed;
   std::optional<MachineStatus> status;
-  std::vector<Service> services;  // only behind Door::Ours
+  std::vector<Service> services;  // only behind Door::Ours, and with Detail::Services
   std::string told;               // what the far side (or the network) said when it did not open
 };
 
 /// Knocks with our certificate first, then without. Never throws for a node that does not answer:
-/// that is an answer.
-Sight look(net::Transport& transport, const Access& secure, std::stop_token stop = {});
+/// that is an answer. Services cost a call more: not everybody wants to know.
+enum class Detail { Status, Services };
+Sight look(net::Transport& transport, const Access& secure, std::stop_token stop = {},
+           Detail detail = Detail::Services);
 
 /// Whether a wait is over, and if not what it waits for, in the node's own words.
 struct Progress {

@@ -2,7 +2,6 @@
 // that look like success, hosts that vanish, ids that are taken in the same instant, specs that
 // change.
 
-#include "lab/pve/qemu.hpp"
 #include "scenarios/engine_machines.hpp"
 
 namespace rocca::scenarios {
@@ -61,11 +60,6 @@ class Meddler final : public net::Transport {
   std::function<Does(std::size_t)> decide_;
   std::map<std::string, std::size_t> calls_;
 };
-
-std::string impatient(const std::string& nodes) {
-  return replace_all(static_spec(nodes), "  kubernetes:\n",
-                     "  timeouts: { boot: 3m, bootstrap: 4m }\n  kubernetes:\n");
-}
 
 TEST(BadInput, ALostAnswerOfTheFirstApplyIsFollowedByLookingNeverByARepeat) {
   ClusterRig rig;
@@ -340,132 +334,6 @@ const Waits waits[] = {{"our_reboot", true, true},
                        {"a_shutdown_of_somebody_else", false, false}};
 INSTANTIATE_TEST_SUITE_P(In, IgnoredButton, testing::ValuesIn(waits),
                          [](const auto& one) { return std::string(one.param.name); });
-
-/// The host's own backup job is at VM 100, and will be for long.
-void back_up_slowly(ClusterRig& rig) {
-  rig.home.dc.timing.import_rate = 100;
-  ASSERT_NE(lab::pve::start_backup(rig.home.dc, 100, "local"), "");
-  rig.home.world.run_for(5s);
-  ASSERT_EQ(*rig.home.dc.vms.at(100).find("lock"), "backup");
-}
-
-std::size_t times_asked(const ClusterRig& rig, const std::string& what) {
-  const auto found = rig.counting.counts.find(what);
-  return found == rig.counting.counts.end() ? 0 : found->second;
-}
-
-TEST(EngineDown, EndsABackupThatHoldsTheLockWhereItMay) {
-  for (const bool off : {false, true}) {
-    SCOPED_TRACE(off ? "off" : "running");
-    ClusterRig rig;
-    rig.write_spec(impatient(pools(1, 1)));
-    ASSERT_TRUE(rig.up().ok());
-    if (off) {
-      proxmox::Client client = root(rig);
-      wait_for(rig, client, client.start_stop("pve1", 100, false));
-    }
-    rig.home.dc.access.roles["RoccaNode"].insert("Sys.Modify");
-    back_up_slowly(rig);
-    const Instant begun = rig.home.world.now();
-    const engine::Report down = rig.down();
-    EXPECT_TRUE(down.ok()) << problems(down);
-    EXPECT_THAT(rig.home.dc.vms, IsEmpty());
-    EXPECT_LT(rig.home.world.now() - begun, 2min);
-    EXPECT_THAT(rig.log, Contains(AllOf(HasSubstr("vm/cp-1"), HasSubstr("end vzdump"))));
-    EXPECT_LE(times_asked(rig, "POST /nodes/pve1/qemu/100/status/stop"), 1u);
-    EXPECT_EQ(times_asked(rig, "DELETE /nodes/pve1/qemu/100"), 1u) << "never against the lock";
-  }
-}
-
-TEST(EngineDown, SaysWhoseBackupHoldsTheLockThatItMayNotEnd) {
-  ClusterRig rig;
-  rig.write_spec(impatient(pools(1, 1)));
-  ASSERT_TRUE(rig.up().ok());
-  back_up_slowly(rig);
-  const engine::Report down = rig.down();
-  EXPECT_FALSE(down.ok());
-  EXPECT_THAT(problems(down),
-              AllOf(HasSubstr("vzdump"), HasSubstr("a backup by root@pam"),
-                    HasSubstr("this token may not end it (Sys.Modify on /nodes/pve1)")));
-  EXPECT_EQ(rig.home.dc.vms.size(), 1u) << "the other one is gone";
-  EXPECT_EQ(times_asked(rig, "POST /nodes/pve1/qemu/100/status/stop"), 0u);
-  // The next one ends while `down` waits for it.
-  rig.home.dc.set_online("pve1", false);
-  rig.home.dc.set_online("pve1", true);
-  rig.home.dc.vms.at(100).config.erase("lock");
-  rig.home.dc.timing.import_rate = 100'000;
-  lab::pve::start_backup(rig.home.dc, 100, "local");
-  rig.home.world.run_for(1s);
-  const engine::Report again = rig.down();
-  EXPECT_TRUE(again.ok()) << problems(again);
-  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
-}
-
-TEST(EngineDown, ALockThatNoTaskHoldsIsRootsToTakeAway) {
-  for (const std::string lock : {"backup", "migrate", "snapshot"}) {
-    SCOPED_TRACE(lock);
-    ClusterRig rig;
-    rig.write_spec(impatient(pools(1, 1)));
-    ASSERT_TRUE(rig.up().ok());
-    rig.home.dc.vms.at(100).config["lock"] = lock;
-    const Instant begun = rig.home.world.now();
-    const engine::Report down = rig.down();
-    EXPECT_FALSE(down.ok());
-    EXPECT_LT(rig.home.world.now() - begun, 2min) << "nobody will come";
-    EXPECT_THAT(problems(down), AllOf(HasSubstr("VM 100 'blue-cp-1' on pve1 is locked (" + lock +
-                                                "), and no task "),
-                                      HasSubstr("`qm unlock 100` on pve1")));
-    EXPECT_EQ(times_asked(rig, "POST /nodes/pve1/qemu/100/status/stop"), 0u);
-    EXPECT_EQ(times_asked(rig, "POST /nodes/pve1/qemu/100/status/shutdown"), 0u);
-    EXPECT_EQ(rig.home.dc.vms.size(), 1u) << "the other one is gone";
-    rig.home.dc.vms.at(100).config.erase("lock");
-    const engine::Report again = rig.down();
-    EXPECT_TRUE(again.ok()) << problems(again);
-    EXPECT_THAT(rig.home.dc.vms, IsEmpty());
-  }
-}
-
-TEST(EngineDown, SaysThatItCannotSeeWhoHoldsALock) {
-  ClusterRig rig;
-  rig.write_spec(impatient(pools(1, 0)));
-  ASSERT_TRUE(rig.up().ok());
-  back_up_slowly(rig);
-  rig.home.dc.access.roles["RoccaNode"].erase("Sys.Audit");
-  const engine::Report down = rig.down();
-  EXPECT_FALSE(down.ok());
-  EXPECT_THAT(problems(down), AllOf(HasSubstr("locked (backup)"), Not(HasSubstr("no task holds")),
-                                    HasSubstr("Sys.Audit on /nodes/pve1")));
-}
-
-TEST(EngineDown, WaitsForAMigrationAndEndsOneThatDragsOn) {
-  for (const bool drags_on : {false, true}) {
-    SCOPED_TRACE(drags_on ? "drags on" : "ends soon");
-    lab::Home::Options options;
-    options.hosts = {"pve1", "pve2"};
-    ClusterRig rig{options};
-    rig.write_spec(replace_all(impatient(pools(1, 1)), "hosts: [pve1]", "hosts: [pve1, pve2]"));
-    ASSERT_TRUE(rig.up().ok());
-    rig.home.dc.access.roles["RoccaNode"].insert("Sys.Modify");
-    const std::string from = rig.home.dc.vms.at(100).node;
-    proxmox::Client client = root(rig);
-    wait_for(rig, client, client.start_stop(from, 100, false));
-    rig.home.dc.timing.import_rate = drags_on ? 1'000'000 : 1ull << 30;
-    client.start_migrate(from, 100, from == "pve1" ? "pve2" : "pve1", /*online=*/false);
-    rig.home.world.run_for(2s);
-    ASSERT_EQ(*rig.home.dc.vms.at(100).find("lock"), "migrate");
-    const Instant begun = rig.home.world.now();
-    const engine::Report down = rig.down();
-    EXPECT_TRUE(down.ok()) << problems(down);
-    EXPECT_THAT(rig.home.dc.vms, IsEmpty());
-    EXPECT_LT(rig.home.world.now() - begun, 5min);
-    EXPECT_THAT(rig.log, Contains(AllOf(HasSubstr("vm/cp-1"), HasSubstr("wait for qmigrate"))));
-    const auto ended = Contains(HasSubstr("end qmigrate"));
-    if (drags_on)
-      EXPECT_THAT(rig.log, ended);
-    else
-      EXPECT_THAT(rig.log, Not(ended));
-  }
-}
 
 TEST(EngineDown, StopsAPausedGuestWithoutAskingIt) {
   ClusterRig rig;

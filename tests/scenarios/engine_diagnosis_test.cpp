@@ -1,7 +1,7 @@
 // A node that never answers: `up` ends in time, and says what Proxmox shows of it, the likeliest
 // cause first, with what to do. Each trouble is played by the lab, by a word of a faults file.
 
-#include "scenarios/engine_rig.hpp"
+#include "scenarios/engine_machines.hpp"
 #include "support/golden.hpp"
 
 namespace rocca::scenarios {
@@ -23,15 +23,10 @@ struct Silence {
 
 class Diagnosed : public testing::TestWithParam<Silence> {};
 
-std::string impatient_spec(const std::string& nodes) {
-  return replace_all(static_spec(nodes), "  kubernetes:\n",
-                     "  timeouts: { boot: 3m, bootstrap: 4m }\n  kubernetes:\n");
-}
-
 TEST_P(Diagnosed, NamesTheCauseAndTheFix) {
   ClusterRig rig;
   arm(rig, GetParam().faults);
-  std::string text = impatient_spec(pools(1, 0));
+  std::string text = impatient(pools(1, 0));
   for (const auto& [what, instead] : GetParam().spec) {
     ASSERT_THAT(text, HasSubstr(what));
     text = replace_all(text, what, instead);
@@ -119,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(Of, Diagnosed, testing::ValuesIn(silences),
 
 TEST(Diagnosis, OnceTheTroubleIsOverTheNextUpGoesOn) {
   ClusterRig rig;
-  rig.write_spec(impatient_spec(pools(1, 1)));
+  rig.write_spec(impatient(pools(1, 1)));
   // Somebody changes the processor of the worker before it starts; the control plane goes on.
   arm(rig, "- machine: { vm: 101 }\n  trouble: kvm64\n");
   const engine::Report first = rig.up();
@@ -137,7 +132,7 @@ TEST(Diagnosis, OnceTheTroubleIsOverTheNextUpGoesOn) {
 
 TEST(Diagnosis, AFirstControlPlaneThatNeverBootedIsPowerCycledBeforeThereIsAnEtcd) {
   ClusterRig rig;
-  rig.write_spec(impatient_spec(pools(3, 1)));
+  rig.write_spec(impatient(pools(3, 1)));
   arm(rig, "- machine: { vm: 100 }\n  trouble: kvm64\n");
   EXPECT_FALSE(rig.up().ok());
   arm(rig, "[]");

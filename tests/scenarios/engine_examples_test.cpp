@@ -47,8 +47,7 @@ class EngineExample : public testing::TestWithParam<std::tuple<std::string, std:
 TEST_P(EngineExample, IsRaisedAndThenLeftAlone) {
   const auto& [name, release] = GetParam();
   std::string text = example(name);
-  // The lab's hosts share another storage than the example's, and have no graphics card.
-  text = replace_all(text, ", pci: [gpu]", "");
+  // The lab's hosts share another storage than the example's.
   text = replace_all(text, "{ images: nfs, disks: ceph }", "{ images: shared, disks: local-lvm }");
   const std::string base = example("two-clusters/base");
   MemoryFiles files;
@@ -64,6 +63,9 @@ TEST_P(EngineExample, IsRaisedAndThenLeftAlone) {
   ClusterRig rig{options};
   rig.home.factory.versions.push_back("v" + to_string(*loaded.spec.talos.version));
   rig.home.dc.access.pools["talos"];
+  rig.home.dc.pci_mappings.insert("gpu");
+  for (const char* who : {"rocca@pve", "rocca@pve!lab"})
+    rig.home.dc.access.acl["/mapping/pci/gpu"][who]["PVEMappingUser"] = true;
   rig.files.write("/base.yaml", base);
   rig.write_spec(text);
   const engine::Report report = rig.up();
@@ -116,8 +118,12 @@ void make_metal(ClusterRig& rig, unsigned vmid, const std::string& address, cons
   wait_for(rig, client, client.start_vm("pve1", vmid));
 }
 
-TEST(EngineExamples, MachinesThatAreThereAreRaisedAndThenLeftAlone) {
-  ClusterRig rig;
+class EngineExampleOfMachines : public testing::TestWithParam<std::string> {};
+
+TEST_P(EngineExampleOfMachines, AreRaisedAndThenLeftAlone) {
+  lab::Home::Options options;
+  options.release = release_of(GetParam());
+  ClusterRig rig{options};
   rig.home.factory.versions.emplace_back("v1.13.9");
   make_metal(rig, 301, "10.40.0.11", "", "one");
   make_metal(rig, 302, "10.40.0.12", "4c4c4544-0042-4d10-8051-b3c04f4a3532", "two");
@@ -131,6 +137,9 @@ TEST(EngineExamples, MachinesThatAreThereAreRaisedAndThenLeftAlone) {
   EXPECT_TRUE(down.ok()) << problems(down);
   EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }
+
+INSTANTIATE_TEST_SUITE_P(On, EngineExampleOfMachines, Values("8.4", "9"),
+                         [](const auto& one) { return name_of(one.param); });
 
 /// An example that nobody raises might as well be wrong.
 TEST(EngineExamples, AreAllRaised) {

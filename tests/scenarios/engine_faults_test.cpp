@@ -2,6 +2,8 @@
 
 #include "lab/chaos.hpp"
 #include "scenarios/engine_rig.hpp"
+#include "state/forgetful_store.hpp"
+#include "state/http_store.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -283,6 +285,38 @@ TEST(EngineDown, KeepsImagesUnlessToldOtherwise) {
   options.purge_images = true;
   ASSERT_TRUE(rig.down(options).ok());
   EXPECT_EQ(images(), 0u);
+}
+
+TEST(EngineFaults, DownGoesOnWithoutAStateThatIsOutOfReach) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  state::HttpAccess access;
+  access.address = "https://nowhere.home/state";
+  rig.store = state::http_store(rig.wire, rig.home.world.clock(), access);
+  try {
+    rig.down();
+    ADD_FAILURE() << "went on without being told to";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.render(),
+                AllOf(HasSubstr("nowhere.home"), HasSubstr("`rocca down --without-state`")));
+  }
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+  rig.store = state::forgetful_store();
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_THAT(rig.home.dc.vms, IsEmpty());
+  // The state comes back and remembers what is gone: the next `down` makes it forget.
+  rig.store.reset();
+  {
+    const auto run = rig.run();
+    EXPECT_TRUE(run->plan_down().empty());
+    EXPECT_TRUE(run->remembers_down());
+    EXPECT_TRUE(run->down([](const engine::Event&) {}).ok());
+  }
+  const engine::Report up = rig.up();
+  EXPECT_TRUE(up.ok()) << problems(up);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
 }  // namespace

@@ -110,6 +110,51 @@ TEST(Identity, TwoVmsWithOneProofAreBothLeftAlone) {
   EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }
 
+/// What a worker's VM is to become, and the class of change that this is.
+struct Disturbance {
+  const char* name;
+  const char* machine;
+  engine::Effect effect;
+};
+
+class Twin : public testing::TestWithParam<Disturbance> {};
+
+TEST_P(Twin, KeepsUpFromDisturbingTheOriginal) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  // A restored backup under another name and without tags: nothing leads to it but a look at all.
+  const std::string smbios = *rig.home.dc.vms.at(101).find("smbios1");
+  make_foreign(rig, 950, {{"name", "restored"}, {"smbios1", smbios}});
+  EXPECT_THAT(differences(rig.plan()), IsEmpty()) << "who changes nothing asks nobody";
+  rig.write_spec(
+      static_spec(replace_all(pools(1, 1), "memory: 8GiB, cores: 4", GetParam().machine)));
+  std::vector<unsigned> went_off;
+  const auto on_power = rig.home.dc.on_power;
+  rig.home.dc.on_power = [&](lab::pve::Vm& vm, bool running) {
+    if (!running) went_off.push_back(vm.id);
+    on_power(vm, running);
+  };
+  const std::string original = config_of(rig, 101), twin = config_of(rig, 950);
+  resources::RunOptions options;
+  options.policy.allowed.insert(GetParam().effect);
+  EXPECT_THAT(
+      refused([&] { rig.up(options); }),
+      AllOf(HasSubstr("VM 101"), HasSubstr("VM 950 'restored'"), HasSubstr("Neither is touched")));
+  rig.home.dc.on_power = on_power;
+  EXPECT_THAT(went_off, IsEmpty());
+  EXPECT_EQ(config_of(rig, 101), original);
+  EXPECT_EQ(config_of(rig, 950), twin);
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+}
+
+const Disturbance disturbances[] = {
+    {"Replacing", "memory: 8GiB, cores: 4, firmware: seabios", engine::Effect::Replace},
+    {"PowerCycling", "memory: 8GiB, cores: 2", engine::Effect::PowerCycle},
+};
+INSTANTIATE_TEST_SUITE_P(Of, Twin, testing::ValuesIn(disturbances),
+                         [](const auto& one) { return std::string(one.param.name); });
+
 TEST(Identity, AVmThatMovedIsFollowedAndNoDrift) {
   lab::Home::Options options;
   options.hosts = {"pve1", "pve2"};

@@ -116,6 +116,37 @@ TEST(EngineKill, ClonesConvergeWhereverUpIsKilled) {
   EXPECT_THAT(result.failures, IsEmpty());
 }
 
+/// A cluster whose worker is to be made anew.
+void want_other_firmware(ClusterRig& rig) {
+  rig.write_spec(static_spec(pools(1, 1)));
+  must(rig.up());
+  rig.home.world.run_for(1min);
+  rig.write_spec(
+      static_spec(replace_all(pools(1, 1), "cores: 4 }", "cores: 4, firmware: seabios }")));
+}
+resources::RunOptions allow_replace() {
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::Replace);
+  return options;
+}
+
+TEST(EngineKill, AReplacementConvergesWhereverItIsKilled) {
+  ClusterRig rig;
+  want_other_firmware(rig);
+  const auto result = sweep(rig, killed(1, [&] { must(rig.up(allow_replace())); }));
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_GT(result.edges, 50u);
+  EXPECT_EQ(*rig.home.dc.vms.at(101).find("bios"), "seabios");
+}
+
+TEST(EngineKill, AReplacementConvergesWhicheverAnswerIsLost) {
+  ClusterRig rig;
+  want_other_firmware(rig);
+  KillSweep::Options options = killed(1, [&] { must(rig.up(allow_replace())); });
+  options.mode = KillSweep::Mode::LoseAnswer;
+  EXPECT_THAT(sweep(rig, std::move(options)).failures, IsEmpty());
+}
+
 TEST(EngineKill, DownTakesAwayWhateverAKilledUpHasLeft) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(1, 1)));

@@ -10,7 +10,9 @@ namespace {
 
 using lab::kube::condition_status;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 lab::kube::Api& api(ClusterRig& rig) {
   lab::Kubernetes* kubernetes = rig.home.estate.clusters().find("blue");
@@ -51,29 +53,155 @@ class Resets final : public net::Transport {
   net::Transport& inner_;
 };
 
-TEST(EngineKubernetes, AWorkerThatGoesIsCordonedAndItsNodeGoesWithIt) {
+/// Nobody reaches this address, as long as something is so.
+class Silence final : public net::Transport {
+ public:
+  Silence(net::Transport& inner, std::string host, std::function<bool()> lasts)
+      : inner_(inner), host_(std::move(host)), lasts_(std::move(lasts)) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (net::Url::parse(request.url)->host == host_ && lasts_())
+      throw Error(Fault::Unreachable, "no route to " + host_);
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+
+ private:
+  net::Transport& inner_;
+  std::string host_;
+  std::function<bool()> lasts_;
+};
+
+struct Farewell {
+  bool cordoned = false;  // and before its Node went
+  bool gone = false;
+};
+Farewell farewell_of(ClusterRig& rig, const std::string& node) {
+  Farewell seen;
+  for (const lab::kube::Change& change : api(rig).storage().history()) {
+    if (change.resource != "/nodes" || change.key.name != node) continue;
+    if (change.after && lab::kube::bool_at(*change.after, {"spec", "unschedulable"}))
+      seen.cordoned = !seen.gone;
+    if (!change.after) seen.gone = true;
+  }
+  return seen;
+}
+
+class AWorkerThatGoes : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(EngineKubernetes, AWorkerThatGoes,
+                         testing::Values("static", "static, lost", "dhcp, lost"),
+                         [](const auto& one) {
+                           return replace_all(replace_all(one.param, ",", ""), " ", "_");
+                         });
+
+TEST_P(AWorkerThatGoes, IsCordonedAndItsNodeGoesWithIt) {
+  const std::string how = GetParam();
+  const auto spec = [&](unsigned workers) {
+    std::string text = static_spec(pools(1, workers));
+    if (!how.starts_with("dhcp")) return text;
+    text = replace_all(text, "addressing: static", "addressing: dhcp");
+    for (const char* fixed : {"    endpoint: { vip: 10.0.1.10 }\n", "    gateway: 10.0.0.1\n",
+                              "    nameservers: [10.0.0.1]\n", ", addresses: 10.0.1.11-10.0.1.15",
+                              ", addresses: 10.0.1.21-10.0.1.40"})
+      text = replace_all(text, fixed, "");
+    return text;
+  };
+  ClusterRig rig;
+  Resets resets{rig.counting};
+  rig.transport = &resets;
+  rig.write_spec(spec(2));
+  const engine::Report up = rig.up();
+  ASSERT_TRUE(up.ok()) << problems(up);
+  rig.home.world.run_for(std::chrono::minutes{1});
+  ASSERT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True", "worker-2 True"));
+  std::string where;
+  for (const lab::Truth& truth : rig.home.estate.truths())
+    if (truth.hostname == "worker-2") where = truth.heard.front();
+  if (how.ends_with("lost")) {
+    rig.lose_state();
+    rig.files.remove("/clusters/blue/rocca.lock");
+  }
+  rig.write_spec(spec(1));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
+  const auto [cordoned, gone] = farewell_of(rig, "worker-2");
+  EXPECT_TRUE(cordoned) << "nothing new may be put on a node that goes";
+  EXPECT_TRUE(gone);
+  EXPECT_THAT(resets.hosts, ElementsAre(where)) << "nothing of the cluster stays on its disk";
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+std::string with_firmware(const std::string& pool) {
+  std::string text = pools(1, 2);
+  if (pool == "cp")
+    return replace_all(text, "10.0.1.11-10.0.1.15 }",
+                       "10.0.1.11-10.0.1.15, machine: { firmware: seabios } }");
+  return replace_all(text, "cores: 4 }", "cores: 4, firmware: seabios }");
+}
+
+TEST(EngineKubernetes, AWorkerThatIsMadeAnewLeavesInOrderAndComesBack) {
   ClusterRig rig;
   Resets resets{rig.counting};
   rig.transport = &resets;
   rig.write_spec(static_spec(pools(1, 2)));
   ASSERT_TRUE(rig.up().ok());
   rig.home.world.run_for(std::chrono::minutes{1});
-  ASSERT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True", "worker-2 True"));
-  rig.write_spec(static_spec(pools(1, 1)));
-  const engine::Report report = rig.up(allow_data_loss());
+  const auto before = identities(rig);
+  rig.write_spec(static_spec(with_firmware("worker")));
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("--allow replace"));
+  EXPECT_THAT(resets.hosts, IsEmpty());
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::Replace);
+  const engine::Report report = rig.up(options);
   EXPECT_TRUE(report.ok()) << problems(report);
-  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
-  bool cordoned = false, gone = false;
-  for (const lab::kube::Change& change : api(rig).storage().history()) {
-    if (change.resource != "/nodes" || change.key.name != "worker-2") continue;
-    if (change.after && lab::kube::bool_at(*change.after, {"spec", "unschedulable"}))
-      cordoned = !gone;
-    if (!change.after) gone = true;
+  for (const char* worker : {"worker-1", "worker-2"}) {
+    const auto [cordoned, gone] = farewell_of(rig, worker);
+    EXPECT_TRUE(cordoned) << worker;
+    EXPECT_TRUE(gone) << worker;
   }
-  EXPECT_TRUE(cordoned) << "nothing new may be put on a node that goes";
-  EXPECT_TRUE(gone);
-  EXPECT_THAT(resets.hosts, ElementsAre("10.0.1.22")) << "nothing of the cluster stays on its disk";
+  EXPECT_THAT(resets.hosts, UnorderedElementsAre("10.0.1.21", "10.0.1.22"));
+  EXPECT_EQ(*rig.home.dc.vms.at(101).find("bios"), "seabios");
+  EXPECT_EQ(identities(rig), before) << "the same ids, names, addresses and UUIDs";
+  rig.home.world.run_for(std::chrono::minutes{1});
+  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True", "worker-2 True"));
+  for (const auto& [key, node] : api(rig).storage().all("/nodes"))
+    EXPECT_FALSE(lab::kube::bool_at(*node, {"spec", "unschedulable"})) << key.name;
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(EngineKubernetes, AWorkerThatIsDeadIsMadeAnewAllTheSame) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 2)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(std::chrono::minutes{1});
+  deafen(rig);
+  Silence silence{rig.counting, "10.0.1.21", [&] {
+                    const auto vm = rig.home.dc.vms.find(101);
+                    return vm != rig.home.dc.vms.end() && *vm->second.find("bios") == "ovmf";
+                  }};
+  rig.transport = &silence;
+  rig.write_spec(static_spec(with_firmware("worker")));
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::Replace);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(EngineKubernetes, AControlPlaneIsNotMadeAnew) {
+  ClusterRig rig;
+  Resets resets{rig.counting};
+  rig.transport = &resets;
+  rig.write_spec(static_spec(pools(1, 2)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(with_firmware("cp")));
+  resources::RunOptions options = allow_data_loss();
+  options.policy.allowed.insert(engine::Effect::Replace);
+  EXPECT_THAT(refused([&] { rig.up(options); }),
+              HasSubstr("cp-1 would have to be made anew (bios differs), and it is a control"));
+  EXPECT_THAT(resets.hosts, IsEmpty());
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }
 
 }  // namespace

@@ -15,6 +15,17 @@ inline void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Up
   EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
 }
 
+/// A spec whose nodes are given up sooner than usual.
+inline std::string impatient(const std::string& nodes) {
+  return replace_all(static_spec(nodes), "  kubernetes:\n",
+                     "  timeouts: { boot: 3m, bootstrap: 4m }\n  kubernetes:\n");
+}
+
+inline std::size_t times_asked(const ClusterRig& rig, const std::string& what) {
+  const auto found = rig.counting.counts.find(what);
+  return found == rig.counting.counts.end() ? 0 : found->second;
+}
+
 inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::string& name,
                         const std::string& version = "v1.11.5",
                         const std::string& customization =

@@ -52,8 +52,9 @@ TEST_P(Pending, IsDriftWithItsCulprit) {
   EXPECT_EQ(drift[0].effect, engine::Effect::Live);
   EXPECT_EQ(drift[0].by, "alice@pam");
   EXPECT_THAT(drift[0].task, HasSubstr("qmconfig"));
-  EXPECT_THAT(drift[0].accept_path, ElementsAre("spec", "nodes", "w-1", "machine", "memory"));
-  EXPECT_EQ(drift[0].accept_value, "16GiB");
+  ASSERT_THAT(drift[0].accepts, testing::SizeIs(1));
+  EXPECT_THAT(drift[0].accepts[0].path, ElementsAre("spec", "nodes", "w-1", "machine", "memory"));
+  EXPECT_EQ(drift[0].accepts[0].value, "16GiB");
 }
 
 TEST_P(Pending, IsTakenBackWithoutARestart) {
@@ -111,6 +112,31 @@ TEST_P(Pending, AnotherPlanThanTheOneThatWasShownIsCarriedOutOnlyIfSomebodySaysS
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(now, ElementsAre(HasSubstr("cpu")));
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(Pending, WhoIsNotAskedBetweenPlanAndActLooksOnce) {
+  const auto nobody = [](const engine::Event&) {};
+  const auto requests = [&](bool at_once) {
+    somebody_sets("cores: 1");
+    const auto run = rig.run();
+    EXPECT_FALSE(run->plan().empty());
+    if (at_once) run->at_once();
+    const std::size_t before = rig.pve_requests();
+    EXPECT_TRUE(run->up(nobody).ok());
+    return rig.pve_requests() - before;
+  };
+  const std::size_t twice = requests(false);
+  EXPECT_LE(requests(true) + 3, twice);  // there are two VMs and a list of them to be looked at
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(Pending, ALookDoesNotCountAnyMoreOnceSomebodyElseWroteTheState) {
+  somebody_sets("cores: 1");
+  const auto first = rig.run();
+  ASSERT_FALSE(first->plan().empty());
+  ASSERT_TRUE(rig.up().ok());
+  first->at_once();
+  EXPECT_THROW(first->up([](const engine::Event&) {}), Error) << "there is another plan now";
 }
 
 TEST_P(Pending, OfAnOptionThatIsNotOursIsTheirs) {

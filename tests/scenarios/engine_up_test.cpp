@@ -6,6 +6,7 @@
 namespace rocca::scenarios {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::Each;
 using testing::ElementsAre;
@@ -97,6 +98,58 @@ TEST_P(EngineUp, RefusesToTakeAControlPlaneAway) {
   EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
               HasSubstr("cp-3 is a control plane, and etcd counts on it"));
   EXPECT_EQ(rig.home.dc.vms.size(), 5u);
+}
+
+TEST_P(EngineUp, RefusesToTakeAControlPlaneAwayThatNobodyRemembers) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(three_and_two));
+  ASSERT_TRUE(rig.up().ok());
+  rig.lose_state();
+  rig.files.remove("/clusters/blue/rocca.lock");
+  rig.write_spec(static_spec(pools(1, 2)));
+  EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
+              AllOf(HasSubstr("cp-2 is a control plane, and etcd counts on it"),
+                    HasSubstr("cp-3 is a control plane, and etcd counts on it")));
+  // Nor its machine alone.
+  resources::RunOptions options = allow_data_loss();
+  options.targets = {"machine/cp-3"};
+  EXPECT_THAT(refused([&] { rig.up(options); }), HasSubstr("cp-3 is a control plane"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 5u);
+}
+
+TEST_P(EngineUp, TakesNobodyAwayWhoseRoleNothingTells) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(pools(1, 2)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.lose_state();
+  rig.write_spec(static_spec(pools(1, 1)));
+  const std::string notes = *rig.home.dc.vms.at(102).find("description");
+  rig.home.dc.vms.at(102).config["description"] = "mine";
+  EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
+              AllOf(HasSubstr("worker-2 may be a control plane that etcd counts on"),
+                    HasSubstr("put worker-2 back into the spec with its role")));
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+  // Its notes are as they were: a worker goes.
+  rig.home.dc.vms.at(102).config["description"] = notes;
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST_P(EngineUp, TheNotesOfAControlPlaneCannotMakeItAWorker) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(pools(3, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.lose_state();
+  rig.write_spec(static_spec(pools(1, 0)));
+  for (const unsigned vmid : {101u, 102u}) {
+    std::string& notes = rig.home.dc.vms.at(vmid).config["description"];
+    notes = replace_all(notes, "Control plane", "Worker");
+  }
+  EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
+              HasSubstr("cp-3 is a control plane, and etcd counts on it"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }
 
 TEST_P(EngineUp, DownAndUpAgainBringsTheSameIdsBack) {

@@ -25,6 +25,13 @@ const resources::Drift* find(const std::vector<resources::Drift>& all, const std
   return nullptr;
 }
 
+std::vector<std::string> accepted(const resources::Drift& drift) {
+  std::vector<std::string> lines;
+  for (const resources::Drift::Acceptance& each : drift.accepts)
+    lines.push_back(join(each.path, ".") + ": " + each.value);
+  return lines;
+}
+
 TEST(EngineDrift, NamesWhatDiffersSinceWhenAndByWhom) {
   ClusterRig rig;
   rig.write_spec(static_spec(R"(  nodes:
@@ -54,8 +61,7 @@ TEST(EngineDrift, NamesWhatDiffersSinceWhenAndByWhom) {
   ASSERT_NE(cores, nullptr);
   EXPECT_EQ(cores->found, "8");
   EXPECT_THAT(cores->task, HasSubstr("qmconfig"));
-  EXPECT_THAT(cores->accept_path, ElementsAre("spec", "nodes", "w-1", "machine", "cores"));
-  EXPECT_EQ(cores->accept_value, "8");
+  EXPECT_THAT(accepted(*cores), ElementsAre("spec.nodes.w-1.machine.cores: 8"));
   // What is ignored is still told, and marked.
   rig.run()->ignore("vm/w-1", "cores");
   const auto again = rig.run()->drift();
@@ -117,6 +123,142 @@ TEST(EngineDrift, WhatIsIgnoredIsLeftUntilEitherSideChanges) {
               HasSubstr("only values of a VM's hardware can"));
 }
 
+const std::string two_nodes = static_spec(R"(  nodes:
+    cp-1: { role: controlplane, address: 10.0.1.11 }
+    w-1: { role: worker, address: 10.0.1.21, machine: { cores: 2 } }
+)");
+
+std::vector<std::string> told(const std::vector<resources::Drift>& all) {
+  std::vector<std::string> lines;
+  for (const resources::Drift& drift : all)
+    lines.push_back(fmt::format("{} {}: {} -> {}{}", drift.address, drift.field, drift.found,
+                                drift.declared, drift.unsure.empty() ? "" : " ?"));
+  return lines;
+}
+
+// One edit of the spec hides nobody's change, and is none itself.
+TEST(EngineDrift, TellsWhatTheSpecChangedFromWhatSomebodyDid) {
+  ClusterRig rig;
+  rig.write_spec(two_nodes);
+  ASSERT_TRUE(rig.up().ok());
+  EXPECT_THAT(rig.run()->changed_by_spec(), IsEmpty());
+  rig.write_spec(replace_all(two_nodes, "cores: 2", "cores: 3"));
+  EXPECT_THAT(rig.run()->drift(), IsEmpty());
+  EXPECT_THAT(rig.run()->changed_by_spec(), ElementsAre("vm/w-1"));
+  arm(rig, "[{at: 0s, change: {vm: 101, by: bob@pam, set: {onboot: 0, tags: red}}}]");
+  rig.home.world.run_for(30s);
+  EXPECT_THAT(told(rig.run()->drift()),
+              ElementsAre("vm/w-1 onboot: 0 -> 1", "vm/w-1 tags: red -> blue;rocca"));
+  EXPECT_THAT(rig.run()->changed_by_spec(), ElementsAre("vm/w-1"));
+}
+
+TEST(EngineDrift, ANodeWhoseConfigurationIsAsItWasDiffersByTheSpec) {
+  ClusterRig rig;
+  const auto with = [](const char* value) {
+    return replace_all(
+        two_nodes, "[qemu-guest-agent] }",
+        fmt::format("[qemu-guest-agent], sysctls: {{ vm.nr_hugepages: \"{}\" }} }}", value));
+  };
+  rig.write_spec(with("0"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(with("1024"));
+  EXPECT_THAT(rig.run()->drift(), IsEmpty());
+  EXPECT_THAT(rig.run()->changed_by_spec(), ElementsAre("machine/cp-1", "machine/w-1"));
+}
+
+TEST(EngineDrift, WithoutAStateItCannotBeToldWhoseADifferenceIs) {
+  ClusterRig rig;
+  rig.write_spec(two_nodes);
+  ASSERT_TRUE(rig.up().ok());
+  arm(rig, "[{at: 0s, change: {vm: 101, by: bob@pam, set: {onboot: 0}}}]");
+  rig.home.world.run_for(30s);
+  rig.lose_state();
+  EXPECT_THAT(told(rig.run()->drift()), ElementsAre("vm/w-1 onboot: 0 -> 1 ?"));
+}
+
+TEST(EngineDrift, AClusterThatWasNeverRaisedHasNone) {
+  ClusterRig rig;
+  rig.write_spec(two_nodes);
+  EXPECT_THAT(rig.run()->drift(), IsEmpty());
+  EXPECT_THAT(rig.run()->changed_by_spec(), Contains("vm/w-1"));
+}
+
+// A change that is made at once leaves no task: whoever else was at the VM is not blamed flatly.
+TEST(EngineDrift, NamesNobodyFlatlyForWhatTheLogDoesNotShow) {
+  ClusterRig rig;
+  rig.write_spec(two_nodes);
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(1h);
+  arm(rig, "[{at: 0s, change: {vm: 101, by: bob@pam, at-once: true, set: {onboot: 0}}}]");
+  rig.home.world.run_for(30s);
+  auto drift = rig.run()->drift();
+  ASSERT_THAT(told(drift), ElementsAre("vm/w-1 onboot: 0 -> 1"));
+  EXPECT_EQ(drift[0].by, "");
+  // Anna changes something else, with a task.
+  arm(rig, "[{at: 0s, change: {vm: 101, by: anna@pam, set: {tags: red}}}]");
+  rig.home.world.run_for(30s);
+  drift = rig.run()->drift();
+  ASSERT_THAT(drift, SizeIs(2));
+  for (const resources::Drift& each : drift) {
+    EXPECT_EQ(each.by, "anna@pam");
+    EXPECT_THAT(each.perhaps, HasSubstr("a change that is made at once leaves none"));
+  }
+  arm(rig, "[{at: 0s, change: {vm: 101, by: carl@pam, set: {description: mine}}}]");
+  rig.home.world.run_for(30s);
+  drift = rig.run()->drift();
+  ASSERT_THAT(drift, SizeIs(3));
+  for (const resources::Drift& each : drift)
+    EXPECT_EQ(each.perhaps, "the last of 2 tasks that could have done it");
+}
+
+TEST(EngineDrift, AsksTheHostsWhereAVmWasBefore) {
+  lab::Home::Options two_hosts;
+  two_hosts.hosts = {"pve1", "pve2"};
+  ClusterRig rig{two_hosts};
+  rig.write_spec(replace_all(replace_all(two_nodes, "[pve1]", "[pve1, pve2]"), "cores: 2",
+                             "host: pve1, cores: 2"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(1h);
+  arm(rig, "[{at: 0s, change: {vm: 101, by: anna@pam, set: {onboot: 0}}}]");
+  rig.home.world.run_for(30s);
+  rig.home.dc.vms.at(101).node = "pve2";
+  auto drift = rig.run()->drift();
+  ASSERT_THAT(drift, SizeIs(1));
+  EXPECT_EQ(drift[0].by, "anna@pam");
+  EXPECT_EQ(drift[0].perhaps, "");
+  // Destroyed where nobody remembers it to have been.
+  proxmox::Client client = client_with(rig, rig.home.root_token);
+  client.start_stop("pve2", 101);
+  rig.home.world.run_for(30s);
+  client.start_destroy("pve2", 101, true);
+  rig.home.world.run_for(30s);
+  drift = rig.run()->drift();
+  const resources::Drift* gone = find(drift, "vm/w-1", "exists");
+  ASSERT_NE(gone, nullptr);
+  EXPECT_THAT(gone->by, HasSubstr("root@pam"));
+}
+
+TEST(EngineDrift, CardsAndDisksCanBeAccepted) {
+  ClusterRig rig;
+  rig.write_spec(two_nodes);
+  ASSERT_TRUE(rig.up().ok());
+  proxmox::Client client = client_with(rig, rig.home.root_token);
+  const auto config = client.find_whole_config("pve1", 101);
+  proxmox::VmUpdate update;
+  update.set["net0"] = *config->find("net0") + ",tag=20";
+  update.set["scsi0"] =
+      replace_all(replace_all(*config->find("scsi0"), ",iothread=1", ""), "ssd=1", "ssd=0");
+  client.start_update("pve1", 101, update);
+  rig.home.world.run_for(30s);
+  std::vector<std::string> lines;
+  for (const resources::Drift& drift : rig.run()->drift())
+    for (const std::string& line : accepted(drift)) lines.push_back(drift.field + " " + line);
+  EXPECT_THAT(lines,
+              ElementsAre("net0 spec.nodes.w-1.machine.nics.0.vlan: 20",
+                          "scsi0.pending spec.nodes.w-1.machine.disks.system.iothread: false",
+                          "scsi0.pending spec.nodes.w-1.machine.disks.system.ssd: false"));
+}
+
 TEST(EnginePlans, FitThePublishedSchema) {
   ClusterRig rig;
   rig.write_spec(static_spec(three_and_two));
@@ -136,6 +278,20 @@ TEST(EnginePlans, FitThePublishedSchema) {
   const auto razed = rig.run();
   EXPECT_THAT(razed->plan_down().steps, Not(IsEmpty()));
   EXPECT_EQ(misfit(razed->plan_down()), "");
+}
+
+TEST(EnginePlans, ANodeBehindASlowLineIsNotTakenForOneThatIsDown) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(R"(  nodes:
+    cp-1: { role: controlplane, address: 10.0.1.11 }
+    w-1: { role: worker, address: 10.0.1.21 }
+)"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(1h);
+  rig.home.world.network().set_latency("10.0.1.21", {1s, 0s});
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  rig.home.world.network().set_latency("10.0.1.21", {4s, 0s});
+  EXPECT_FALSE(differences(rig.plan()).empty()) << "such a line is as good as none";
 }
 
 TEST(EngineStatus, ShowsEveryNodeAndEtcd) {

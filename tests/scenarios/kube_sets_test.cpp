@@ -1,4 +1,5 @@
 #include "kube_rig.hpp"
+#include "resources/blockers.hpp"
 #include "resources/object_set.hpp"
 
 #include <fmt/format.h>
@@ -287,6 +288,52 @@ webhooks:
 }
 
 INSTANTIATE_TEST_SUITE_P(By, LateWebhook, testing::Values(0, 7, 31, 60, 97, 120));
+
+/// What is said behind Flux's own words, from nothing at all to a webhook that should answer.
+TEST(Webhooks, HowTheServiceBehindOneStandsIsSaid) {
+  KubeRig rig;
+  kube::Client client = rig.client();
+  kube::Discovery discovery{client};
+  const auto behind = [&] {
+    return resources::webhook_behind(
+        client, discovery,
+        "Internal error occurred: failed calling webhook \"foo.a.io\": failed to call webhook: "
+        "Post "
+        "\"https://webhook-service.ops.svc:443/validate?timeout=10s\": no endpoints available");
+  };
+  const std::string slice = "(it waits for an EndpointSlice of Service ops/webhook-service";
+  EXPECT_EQ(behind(), " " + slice + " (there is no such Service))");
+  rig.apply_as("theirs", "{ apiVersion: v1, kind: Namespace, metadata: { name: ops } }");
+  rig.apply_as("theirs", R"(
+apiVersion: v1
+kind: Service
+metadata: { name: webhook-service, namespace: ops }
+spec: { ports: [ { port: 443, targetPort: 9443 } ] }
+)");
+  rig.world.run_for(5s);
+  EXPECT_EQ(behind(), " " + slice + " (it selects no Pods))");
+  const auto endpoint_is = [&](const char* ready) {
+    rig.apply_as("theirs", fmt::format(R"(
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{ name: by-hand, namespace: ops, labels: {{ kubernetes.io/service-name: webhook-service }} }}
+addressType: IPv4
+ports: [ {{ port: 9443 }} ]
+endpoints: [ {{ addresses: [10.244.0.9], conditions: {{ ready: {} }} }} ]
+)",
+                                       ready));
+  };
+  endpoint_is("false");
+  EXPECT_EQ(behind(),
+            " (it waits for a ready endpoint of Service ops/webhook-service (1 is there, none "
+            "ready) (it selects no Pods))");
+  endpoint_is("true");
+  EXPECT_EQ(behind(), " (Service ops/webhook-service has a ready endpoint)");
+  EXPECT_EQ(resources::webhook_behind(client, discovery, "HelmChart 'flux/x' is not ready"), "");
+  EXPECT_EQ(
+      resources::webhook_behind(client, discovery, "Get \"https://charts.io/index.yaml\": EOF"), "")
+      << "no Service of the cluster";
+}
 
 }  // namespace
 }  // namespace rocca::scenarios

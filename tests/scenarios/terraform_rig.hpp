@@ -33,8 +33,17 @@ class TerraformRig {
   ClusterRig rig;
   std::vector<TerraformNode> nodes;
   Version talos{1, 11, 5};
+  std::string kubernetes = "1.34.1";
+  /// The line that the configurations were made for: nodes are upgraded, their configurations stay.
+  std::optional<Version> contract;
   std::string schematic;
   std::string endpoint = "https://10.0.1.11:6443";
+  /// An address that the control planes share; as the Talos of these nodes has it said.
+  std::string vip;
+  /// Whether the configurations say their nodes' names: else Talos makes them.
+  bool names_its_nodes = true;
+  /// Whether etcd was begun: a run of Terraform may have ended before.
+  bool bootstrapped = true;
   /// By Telmate/proxmox (`proxmox_vm_qemu`) and not by bpg/proxmox.
   bool telmate = false;
   /// Of the disks; there are some that no spec can say.
@@ -53,7 +62,7 @@ class TerraformRig {
       machine.apply(config_of(node), {talos::ApplyMode::Auto, false, std::chrono::minutes{1}, {}});
     }
     rig.home.world.run_for(std::chrono::minutes{2});
-    secure(nodes.front()).bootstrap();
+    if (bootstrapped) secure(nodes.front()).bootstrap();
     rig.home.world.run_for(std::chrono::minutes{10});
   }
 
@@ -102,11 +111,12 @@ class TerraformRig {
     return std::move(*found);
   }
 
-  adopt::Found look(const std::string& text) {
+  adopt::Found look(const std::string& text) { return look(text, rig.wire); }
+  adopt::Found look(const std::string& text, net::Transport& through) {
     const proxmox::Access access{{rig.home.endpoint()},
                                  Secret{rig.home.token},
                                  net::Tls::pinned(rig.home.first().fingerprint)};
-    return adopt::look({rig.wire, access, rig.bundle->os.crt, identity(), {}}, remembered(text));
+    return adopt::look({through, access, rig.bundle->os.crt, identity(), {}}, remembered(text));
   }
 
   /// Takes it over: the files are in the rig's folder afterwards.
@@ -121,6 +131,19 @@ class TerraformRig {
     rig.files.write("/clusters/blue/cluster.yaml", described.spec);
     rig.files.write("/clusters/blue/rocca.lock", spec::to_text(described.lock));
     return described;
+  }
+
+  /// Somebody brings one node to another Talos or another image, as `talosctl upgrade` does.
+  void upgrade(const TerraformNode& node, const Version& to, const std::string& with) {
+    secure(node).upgrade(
+        {fmt::format("factory.talos.dev/nocloud-installer/{}:v{}", with, to_string(to))});
+    rig.home.world.run_for(std::chrono::minutes{10});
+  }
+  std::string schematic_with(std::vector<std::string> extensions) {
+    factory::Schematic wanted;
+    wanted.extensions = std::move(extensions);
+    factory::Client factory{rig.wire, "https://factory.talos.dev", net::Tls::unverified()};
+    return factory.register_schematic(wanted);
   }
 
   /// The same with the proof: what would differ beside the access files.
@@ -149,10 +172,7 @@ class TerraformRig {
   }
 
   void download(proxmox::Client& client) {
-    factory::Schematic wanted;
-    wanted.extensions = {"siderolabs/qemu-guest-agent"};
-    factory::Client factory{rig.wire, "https://factory.talos.dev", net::Tls::unverified()};
-    schematic = factory.register_schematic(wanted);
+    schematic = schematic_with({"siderolabs/qemu-guest-agent"});
     proxmox::Download image;
     image.storage = "local";
     image.content = "import";
@@ -210,8 +230,8 @@ class TerraformRig {
 
   Secret config_of(const TerraformNode& node) {
     talos::ConfigInput input;
-    input.talos = talos;
-    input.kubernetes = "1.34.1";
+    input.talos = contract.value_or(talos);
+    input.kubernetes = kubernetes;
     input.control_plane = node.control_plane;
     input.cluster = "blue";
     input.endpoint = endpoint;
@@ -219,7 +239,11 @@ class TerraformRig {
     input.install_disk = node.disk_slot == "virtio0" ? "/dev/vda" : "/dev/sda";
     input.installer =
         fmt::format("factory.talos.dev/nocloud-installer/{}:v{}", schematic, to_string(talos));
-    input.hostname = node.name;
+    if (names_its_nodes) input.hostname = node.name;
+    if (node.control_plane && !vip.empty()) {
+      input.vip = vip;
+      input.vip_link = "eth0";
+    }
     input.patches = {talos::read_patch(patch_of_all, "module")};
     return talos::render_text(input);
   }

@@ -221,6 +221,12 @@ bool EdgeFiles::remove(const std::string& path) {
   sweep_.edge("after a write", "removing " + path, false);
   return was_there;
 }
+bool EdgeFiles::remove_folder(const std::string& path) {
+  sweep_.edge("before a write", "removing " + path, false);
+  const bool was_there = inner_.remove_folder(path);
+  sweep_.edge("after a write", "removing " + path, false);
+  return was_there;
+}
 void EdgeFiles::rename(const std::string& from, const std::string& to) {
   sweep_.edge("before a write", "renaming " + from, false);
   inner_.rename(from, to);

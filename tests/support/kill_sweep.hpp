@@ -107,6 +107,7 @@ class EdgeFiles final : public Files {
   void write(const std::string& path, std::string_view content, unsigned mode) override;
   void append(const std::string& path, std::string_view content) override;
   bool remove(const std::string& path) override;
+  bool remove_folder(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void make_folder(const std::string& path, unsigned mode) override;
   std::vector<std::string> list(const std::string& folder) override;

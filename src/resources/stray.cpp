@@ -1,0 +1,64 @@
+#include "resources/stray.hpp"
+
+#include "base/strings.hpp"
+#include "proxmox/property_string.hpp"
+#include "resources/discover.hpp"
+#include "resources/quorum.hpp"
+#include "resources/vm_wish.hpp"
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+/// The address that Proxmox gives to its first card; empty: it gives none.
+std::string static_address(const proxmox::VmConfig& config) {
+  const std::string* given = config.find("ipconfig0");
+  if (given == nullptr) return "";
+  const auto parts = proxmox::PropertyString::parse("ipconfig0", *given);
+  for (const char* key : {"ip", "ip6"}) {
+    const std::string value = parts.value_or(key, "");
+    const std::string address = value.substr(0, value.find('/'));
+    if (IpAddress::parse(address)) return address;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string role_of_stray(World& world, const std::string& node, const proxmox::VmConfig& config) {
+  const auto noted = control_plane_by_notes(world.cluster, node, config);
+  if (noted == true) return "controlplane";
+  const std::string host_name = world.cluster.spec.host_name_of(node);
+  const EtcdView etcd = etcd_view(world);
+  const bool counted =
+      std::any_of(etcd.members.begin(), etcd.members.end(), [&](const engine::Member& member) {
+        return member.node == node || member.node == host_name;
+      });
+  if (counted) return "controlplane";
+  // That etcd does not know it proves little: who knows what it is called there.
+  return noted ? "worker" : "unknown";
+}
+
+Fields facts_of_stray(World& world, const Marked& vm) {
+  const Uuid uuid = world.cluster.identity_of(vm.node).uuid;
+  Fields facts{{"node", vm.node},
+               {"name", world.cluster.spec.host_name_of(vm.node)},
+               {"uuid", to_string(uuid)},
+               {"role", "unknown"}};
+  const auto config = world.survey.config(world.proxmox(), vm.row.node, vm.row.vmid);
+  if (!config) return facts;
+  facts["role"] = role_of_stray(world, vm.node, *config);
+  std::string address = static_address(*config);
+  if (address.empty() && vm.row.status != "stopped") {
+    Fields about{{"vmid", std::to_string(vm.row.vmid)}, {"host", vm.row.node}};
+    if (const std::string* nic = config->find("net0"))
+      about["mac"] = proxmox::PropertyString::parse("net0", *nic).value_or("macaddr", "");
+    address = address_of_vm(world, about, uuid).value_or("");
+  }
+  if (!address.empty()) facts["address"] = address;
+  return facts;
+}
+
+}  // namespace rocca::resources
