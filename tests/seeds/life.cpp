@@ -42,6 +42,7 @@ class Life {
         promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
         loud_(loud) {
     rig_.loud = loud;
+    rig_.self_contained = true;
     watch_.hosts_lost = [this] { return outcome_.of(Trouble::LostHost); };
   }
 
@@ -81,8 +82,9 @@ class Life {
   void end(std::uint64_t seed) {
     reroll(seed, "end");
     guarded([&] {
+      const std::vector<std::string> before = ours();
       raze();
-      if (dice_.one_in(25)) rebirth();
+      if (dice_.one_in(25)) rebirth(before);
     });
     weather_.clear();
     measure();
@@ -288,16 +290,26 @@ class Life {
     ++promises_.lives;
   }
 
-  /// The same names, ids, addresses and UUIDs come back.
-  void rebirth() {
+  /// Id, name, address, card and UUID of each of our VMs.
+  std::vector<std::string> ours() const {
+    std::vector<std::string> all = scenarios::identities(rig_);
+    std::erase_if(all, [&](const std::string& each) {
+      const auto vmid = parse_uint(each.substr(0, each.find(' ')));
+      return vmid && promises_.is_foreign(static_cast<unsigned>(*vmid));
+    });
+    return all;
+  }
+
+  /// The same names, ids, addresses, cards and UUIDs come back, and `status` finds them well.
+  void rebirth(const std::vector<std::string>& before) {
     outcome_.count(Turn::Rebirth);
-    const auto before = spec::find_lock(rig_.files, "/clusters/blue");
     raise();
-    const auto after = spec::find_lock(rig_.files, "/clusters/blue");
-    if (before && after)
-      for (const auto& [name, node] : before->nodes)
-        if (after->nodes.contains(name) && after->nodes.at(name).vmid != node.vmid)
-          throw Broken{name + " came back with another id"};
+    if (const auto after = ours(); after != before)
+      throw Broken{fmt::format("it came back as another one:\n{}\nwas\n{}", join(after, "\n"),
+                               join(before, "\n"))};
+    watch_.inner = &rig_.wire;
+    if (const auto status = rig_.run()->status(); !status.healthy)
+      throw Broken{"it is up, and its status is not healthy: " + status.etcd};
     raze();
   }
 
@@ -394,8 +406,13 @@ class Life {
         .arm(rig_.home.dc);
     rig_.home.world.run_for(30s);
     watch_.inner = &rig_.wire;
-    const auto left = scenarios::differences(rig_.plan(allowed()));
-    if (left.empty()) throw Broken{"and the plan is empty"};
+    const auto run = rig_.run(allowed());
+    if (run->plan().empty()) throw Broken{"and the plan is empty"};
+    const auto drift = run->drift();
+    const bool named = std::any_of(drift.begin(), drift.end(), [](const resources::Drift& each) {
+      return each.by == "alice@pam" && each.unsure.empty();
+    });
+    if (!named) throw Broken{"and drift does not name her"};
   }
 
   void somebody_stops(unsigned vmid) {

@@ -1,23 +1,39 @@
 // Memory for lives. They are made of millions of small pieces, one thread each, and end with their
 // process: a list of free pieces for each size is all they need, and a sixth of their time went to
-// a general allocator. Not where a sanitizer watches memory.
+// a general allocator. Libraries that ask for memory by themselves (OpenSSL, libyaml) get theirs
+// here too. Not where a sanitizer watches memory.
+//
+// A life that goes on in a process of its own leaves alone what it inherited and gives back: the
+// kernel would copy a whole page for the few bytes that put one piece of it into a list.
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
+
+// glibc's own, for bigger pieces and for those that must be aligned.
+extern "C" {
+void* __libc_malloc(std::size_t size);
+void* __libc_realloc(void* piece, std::size_t size);
+void __libc_free(void* piece);
+}
 
 namespace {
 
 constexpr std::size_t grain = 16;
-constexpr std::size_t largest = 1024;                // bigger pieces come from malloc
-constexpr std::size_t page = std::size_t{64} << 10;  // of pieces of one size
-constexpr std::size_t room = std::size_t{16} << 30;  // of addresses, not of memory
-constexpr std::size_t sizes = largest / grain + 1;
+constexpr std::size_t fine = 1024;                      // up to it there is a list for every grain,
+constexpr std::size_t largest = std::size_t{16} << 10;  // and above four for each power of two
+constexpr std::size_t page = std::size_t{64} << 10;     // of pieces of one size
+constexpr std::size_t room = std::size_t{16} << 30;     // of addresses, not of memory
+constexpr std::size_t sizes =
+    fine / grain + 1 + 4 * (std::bit_width(largest) - std::bit_width(fine));
 
 struct Free {
   Free* next;
@@ -25,6 +41,7 @@ struct Free {
 
 /// The start of a page says how large its pieces are.
 struct alignas(grain) PageHead {
+  std::size_t which;
   std::size_t size;
 };
 
@@ -37,6 +54,28 @@ struct Pool {
 thread_local constinit Pool pool;
 constinit std::atomic<std::uintptr_t> begin = 0;
 constinit std::atomic<std::size_t> taken = 0;
+constinit std::uintptr_t own = 0;  // what lies before it was inherited
+
+struct Kind {
+  std::size_t which;
+  std::size_t size;
+};
+
+Kind kind_of(std::size_t size) {
+  if (size <= fine) {
+    const std::size_t which = size == 0 ? 1 : (size + grain - 1) / grain;
+    return {which, which * grain};
+  }
+  const auto width = static_cast<std::size_t>(std::bit_width(size - 1));
+  const std::size_t quarter = (size - 1) >> (width - 3) & 3;
+  return {fine / grain + 1 + 4 * (width - std::bit_width(fine)) + quarter, (5 + quarter)
+                                                                               << (width - 3)};
+}
+
+void go_on_in_child() {
+  pool = {};
+  own = begin.load(std::memory_order_relaxed) + taken.load(std::memory_order_relaxed);
+}
 
 std::uintptr_t whole() {
   const std::uintptr_t known = begin.load(std::memory_order_relaxed);
@@ -46,7 +85,10 @@ std::uintptr_t whole() {
   if (memory == MAP_FAILED) return 0;
   const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) & ~(page - 1);
   std::uintptr_t none = 0;
-  if (begin.compare_exchange_strong(none, first)) return first;
+  if (begin.compare_exchange_strong(none, first)) {
+    pthread_atfork(nullptr, nullptr, go_on_in_child);
+    return first;
+  }
   munmap(memory, room);
   return none;
 }
@@ -56,52 +98,59 @@ bool is_ours(const void* piece) {
   return first != 0 && reinterpret_cast<std::uintptr_t>(piece) - first < room - page;
 }
 
-void* from_malloc(std::size_t size) {
-  void* piece = std::malloc(size);
+const PageHead& head_of(const void* piece) {
+  return *reinterpret_cast<const PageHead*>(reinterpret_cast<std::uintptr_t>(piece) & ~(page - 1));
+}
+
+void* from_new_page(Kind kind) {
+  const std::uintptr_t first = whole();
+  const std::size_t offset = taken.fetch_add(page);
+  if (first == 0 || offset + 2 * page > room) return __libc_malloc(kind.size);
+  char* start = reinterpret_cast<char*>(first + offset);
+  // Who fills one page of a size fills most of the next: one call instead of a fault for each part.
+  if (pool.end[kind.which] != nullptr) madvise(start, page, MADV_POPULATE_WRITE);
+  new (start) PageHead{kind.which, kind.size};
+  char* piece = start + sizeof(PageHead);
+  pool.at[kind.which] = piece + kind.size;
+  pool.end[kind.which] = start + page;
+  return piece;
+}
+
+/// Nothing, if there is none.
+void* take(std::size_t size) noexcept {
+  if (size > largest) return __libc_malloc(size);
+  const Kind kind = kind_of(size);
+  if (Free* piece = pool.free[kind.which]) {
+    pool.free[kind.which] = piece->next;
+    return piece;
+  }
+  char* piece = pool.at[kind.which];
+  if (static_cast<std::size_t>(pool.end[kind.which] - piece) < kind.size)
+    return from_new_page(kind);
+  pool.at[kind.which] = piece + kind.size;
+  return piece;
+}
+
+void* take_or_throw(std::size_t size) {
+  void* piece = take(size);
   if (piece == nullptr) throw std::bad_alloc{};
   return piece;
 }
 
-void* from_new_page(std::size_t which) {
-  const std::uintptr_t first = whole();
-  const std::size_t offset = taken.fetch_add(page);
-  if (first == 0 || offset + 2 * page > room) return from_malloc(which * grain);
-  char* start = reinterpret_cast<char*>(first + offset);
-  new (start) PageHead{which};
-  char* piece = start + sizeof(PageHead);
-  pool.at[which] = piece + which * grain;
-  pool.end[which] = start + page;
-  return piece;
-}
-
-void* take(std::size_t size) {
-  if (size > largest) return from_malloc(size);
-  const std::size_t which = size == 0 ? 1 : (size + grain - 1) / grain;
-  if (Free* piece = pool.free[which]) {
-    pool.free[which] = piece->next;
-    return piece;
-  }
-  char* piece = pool.at[which];
-  if (static_cast<std::size_t>(pool.end[which] - piece) < which * grain)
-    return from_new_page(which);
-  pool.at[which] = piece + which * grain;
-  return piece;
-}
-
 void give(void* piece) noexcept {
-  if (!is_ours(piece)) return std::free(piece);
-  const auto start = reinterpret_cast<std::uintptr_t>(piece) & ~(page - 1);
-  const std::size_t which = reinterpret_cast<const PageHead*>(start)->size;
+  if (!is_ours(piece)) return __libc_free(piece);
+  if (reinterpret_cast<std::uintptr_t>(piece) < own) return;
+  const std::size_t which = head_of(piece).which;
   pool.free[which] = new (piece) Free{pool.free[which]};
 }
 
 }  // namespace
 
 void* operator new(std::size_t size) {
-  return take(size);
+  return take_or_throw(size);
 }
 void* operator new[](std::size_t size) {
-  return take(size);
+  return take_or_throw(size);
 }
 void operator delete(void* piece) noexcept {
   give(piece);
@@ -115,3 +164,31 @@ void operator delete(void* piece, std::size_t) noexcept {
 void operator delete[](void* piece, std::size_t) noexcept {
   give(piece);
 }
+
+extern "C" {
+
+void* malloc(std::size_t size) {
+  return take(size);
+}
+void free(void* piece) {
+  give(piece);
+}
+void* calloc(std::size_t count, std::size_t size) {
+  std::size_t all = 0;
+  if (__builtin_mul_overflow(count, size, &all)) return nullptr;
+  void* piece = take(all);
+  return piece == nullptr ? nullptr : std::memset(piece, 0, all);
+}
+void* realloc(void* piece, std::size_t size) {
+  if (piece == nullptr) return take(size);
+  if (!is_ours(piece)) return __libc_realloc(piece, size);
+  const std::size_t had = head_of(piece).size;
+  if (size <= had && size > 0) return piece;
+  void* larger = take(size);
+  if (larger == nullptr) return nullptr;
+  std::memcpy(larger, piece, size < had ? size : had);
+  give(piece);
+  return larger;
+}
+
+}  // extern "C"

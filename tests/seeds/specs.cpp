@@ -40,18 +40,36 @@ std::string machine_of(Dice& dice) {
   return "{ " + text + " }";
 }
 
+/// A node by name, with what no pool can say for all of its nodes.
+std::string node_of(Dice& dice, bool dhcp, bool mtu) {
+  std::string text = "{ role: worker";
+  if (!dhcp) text += ", address: 10.0.1.41";
+  if (dice.one_in(2)) text += ", taints: { dedicated: \"edge:NoSchedule\" }";
+  if (dice.one_in(3)) text += ", labels: { site: edge }";
+  std::string machine = fmt::format("vmid: {}", dice.between(400, 499));
+  if (dice.one_in(2))
+    machine += fmt::format(", nics: [ {{ mac: \"BC:24:11:00:00:{:02X}\"{} }} ]",
+                           dice.between(1, 255), dice.one_in(2) && !mtu ? ", mtu: 1400" : "");
+  return text + ", machine: { " + machine + " } }\n";
+}
+
 std::string spec_of(Dice& dice) {
-  static constexpr std::array versions = {"v1.11.5", "v1.10.9", "v1.12.7"};
-  static constexpr std::array kubernetes = {"v1.33.6", "v1.33.6", "v1.34.1"};
+  static constexpr std::array versions = {"v1.11.5", "v1.10.9", "v1.12.7", "v1.9.6", "v1.13.9"};
+  static constexpr std::array kubernetes = {"v1.33.6", "v1.33.6", "v1.34.1", "v1.32.3", "v1.36.3"};
   const std::size_t which = dice.below(versions.size());
   const std::uint64_t kind = dice.below(6);  // of addressing
   const bool dhcp = kind == 0, meta = kind == 1;
   const bool iso = !meta && dice.one_in(4);
+  const bool mtu = !dhcp && dice.one_in(5);  // the first card's, for all nodes
   std::string talos = fmt::format("version: {}, extensions: [qemu-guest-agent{}]", versions[which],
                                   dice.one_in(3) ? ", iscsi-tools, util-linux-tools" : "");
   if (iso) talos += ", boot: iso";
   if (dice.one_in(4)) talos += ", kernelArgs: [net.ifnames=0]";
   if (dice.one_in(4)) talos += ", sysctls: { vm.nr_hugepages: \"64\" }";
+  if (dice.one_in(4))
+    talos +=
+        ", patches: { all: [ { machine: { env: { PATCHED: yes-it-is } } } ], worker: [ { "
+        "machine: { kubelet: { extraArgs: { max-pods: \"200\" } } } } ] }";
   std::string text = fmt::format(
       "apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
       "  talos: {{ {} }}\n  kubernetes: {{ version: {}{} }}\n",
@@ -59,8 +77,9 @@ std::string spec_of(Dice& dice) {
   text += dhcp ? "  network: { addressing: dhcp }\n"
                : fmt::format(
                      "  network: {{ addressing: {}, subnet: 10.0.0.0/16, gateway: 10.0.0.1, "
-                     "nameservers: [10.0.0.1{}] }}\n",
-                     meta ? "meta" : "static", dice.one_in(3) ? ", 1.1.1.1" : "");
+                     "nameservers: [10.0.0.1{}]{} }}\n",
+                     meta ? "meta" : "static", dice.one_in(3) ? ", 1.1.1.1" : "",
+                     mtu ? ", mtu: 1450" : "");
   text +=
       "  proxmox:\n    endpoints: [https://pve.home:8006]\n    insecure: true\n"
       "    token: { secret: proxmox.token }\n    hosts: [pve1, pve2]\n";
@@ -73,9 +92,10 @@ std::string spec_of(Dice& dice) {
     if (dice.one_in(3)) text += fmt::format("      labels: {{ tier: t{} }}\n", dice.below(9));
     if (dice.one_in(3)) text += "      machine: " + machine_of(dice) + "\n";
   };
-  pool("cp", "controlplane", dice.one_in(3) && !dhcp ? 3 : 1, 11);
+  pool("cp", "controlplane", dice.one_in(3) ? 3 : 1, 11);
   if (!dice.one_in(3)) pool("worker", "worker", dice.between(1, 2), 21);
   if (dice.one_in(4)) pool("gpu", "worker", 1, 31);
+  if (dice.one_in(3)) text += "  nodes:\n    edge-1: " + node_of(dice, dhcp, mtu);
   return text;
 }
 
@@ -115,7 +135,8 @@ Outcome second_plan(std::uint64_t seed, bool loud) {
     Dice dice{SeededEntropy{seed}.fork("spec")};
     const std::string text = spec_of(dice);
     if (loud) fmt::print("{}\n", text);
-    rig.home.factory.versions.emplace_back("v1.12.7");
+    for (const char* version : {"v1.12.7", "v1.9.6", "v1.13.9"})
+      rig.home.factory.versions.emplace_back(version);
     rig.write_spec(text);
     const std::string broken = raised_twice(rig);
     finish(outcome, rig);

@@ -150,10 +150,13 @@ std::string Weather::lost_host() {
   auto host = dc.nodes().begin();
   std::advance(host, static_cast<std::ptrdiff_t>(dice_.below(dc.nodes().size())));
   const unsigned begin = dice_.between(0, 40), length = dice_.between(5, 60);
+  // Some come back only when the storm is over: the run has to end without them.
+  const bool for_long = dice_.one_in(6);
   later(std::chrono::seconds{begin}, [this, &dc, name = host->first] {
     counts_.count(Trouble::LostHost);
     dc.set_online(name, false);
   });
+  if (for_long) return fmt::format("- after {} s host {} is lost\n", begin, host->first);
   later(std::chrono::seconds{begin + length},
         [&dc, name = host->first] { dc.set_online(name, true); });
   return fmt::format("- after {} s host {} is lost, for {} s\n", begin, host->first, length);
