@@ -143,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Real, StoreContract,
                                                     [] { return std::make_unique<RealPlace>(); }}),
                          [](const auto& test) { return test.param.name; });
 
-/// What real-world control planes are started with: one CA for each purpose.
+/// What a control plane can be started with. Real ones have a CA for each purpose; here one signs
+/// for etcd, the API server and their clients, because none of that is what is tested.
 void write_pki(const std::string& folder, const std::string& address) {
   RealFiles files;
   files.make_folder(folder, 0700);

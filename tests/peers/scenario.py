@@ -113,9 +113,9 @@ def until(what, look, seconds=60):
 class Lab:
     """`rocca lab` with a repository for the cluster blue in the current folder."""
 
-    def __init__(self, *flags, speed=20):
+    def __init__(self, *flags, speed=20, faults="[]"):
         words = [ROCCA, "lab", "--speed", str(speed), "--ca-file", "ca.pem", "--faults", "faults.yaml", "-o", "json", *flags]
-        write("faults.yaml", "[]\n")
+        write("faults.yaml", faults + "\n")
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
         text = ""
         for line in self.process.stdout:
@@ -135,9 +135,9 @@ class Lab:
         run(ROCCA, "kubeconfig", "blue", "--file", "kubeconfig", **self.around)
         run(ROCCA, "talosconfig", "blue", "--file", "talosconfig", **self.around)
 
-    def proxmox(self, path):
+    def proxmox(self, path, method="GET"):
         """What the simulated Proxmox answers to a question of root's."""
-        said = run("curl", "-sS", "--insecure", "-H", f"Authorization: PVEAPIToken={self.info['rootToken']}",
+        said = run("curl", "-sS", "--insecure", "-X", method, "-H", f"Authorization: PVEAPIToken={self.info['rootToken']}",
                    f"{self.info['endpoint']}/api2/json{path}", **self.around)
         return json.loads(said)["data"]
 

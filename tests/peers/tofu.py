@@ -39,8 +39,11 @@ class Tofu:
     def set(self, **variables):
         self.variables.update(variables)
 
-    def _run(self, verb, *flags, seconds=300):
+    def configure(self):
         write(os.path.join(self.folder, "terraform.tfvars.json"), json.dumps(self.variables))
+
+    def _run(self, verb, *flags, seconds=300):
+        self.configure()
         return tried(*self.command(verb, *flags), seconds=seconds, **self.around)
 
     def apply(self, added, changed, destroyed, seconds=300):
@@ -55,6 +58,11 @@ class Tofu:
         check(code == 0, f"tofu destroy ended with {code}", said[-6000:])
         self.counts(said, f"Destroy complete! Resources: {count} destroyed.")
         return said
+
+    def cannot_destroy(self, pattern, seconds=120):
+        code, said = self._run("destroy", "-auto-approve", seconds=seconds)
+        plain = " ".join(said.replace("│", " ").split())  # it wraps its lines
+        check(code != 0 and re.search(pattern, plain), f"tofu destroy did not fail with /{pattern}/ (exit code {code})", said[-6000:])
 
     def no_change(self):
         """The plan is empty (exit code 0 of -detailed-exitcode)."""

@@ -128,8 +128,12 @@ resource "proxmox_virtual_environment_vm" "vms" {
   }
   initialization {
     datastore_id = each.value.datastore_id
-    dns {
-      servers = var.cluster.dns_servers
+    # With DHCP the lease has them. A block without any would be planned again and again: the provider reads none back.
+    dynamic "dns" {
+      for_each = length(var.cluster.dns_servers) == 0 ? [] : [var.cluster.dns_servers]
+      content {
+        servers = dns.value
+      }
     }
     ip_config {
       ipv4 {
