@@ -211,7 +211,8 @@ Bound bound_of(const Parts& parts, const lab::World& world, unsigned planes, uns
   // A connection, a request and the first byte of its answer: four times through the network.
   const Duration hop = lab::Latency{}.base * 4 + home.timing.light;
   const lab::talos::NodeTiming& node = home.node_timing;
-  constexpr unsigned width = proxmox::Lanes::imports_per_storage;
+  // What a host can do, whatever rocca makes of it: more at once share its speed.
+  const unsigned width = home.timing.full_speed;
   // The schematic, the image's size, then a request for each act and one to learn that it is over.
   const Duration image = hop * 4 + parts.download;
   const Duration made = hop * 2 + parts.create;
