@@ -112,6 +112,7 @@ class MachineKind final : public Thing {
                {"node", wish_.node},
                {"name", wish_.host_name},
                {"role", wish_.control_plane ? "controlplane" : "worker"}}};
+    if (read_through(world, live)) return live;
     const talos::Sight sight = look_at(world, where.address);
     switch (sight.door) {
       case talos::Door::Closed:
@@ -136,7 +137,8 @@ class MachineKind final : public Thing {
       case talos::Door::Ours:
         break;
     }
-    read_ours(world, live);
+    if (wish_.control_plane) world.survey.passes_on(live.id);
+    read_ours(world, world.talos(live.id), live);
     world.survey.saw(wish_.node, sight);
     return live;
   }
@@ -327,8 +329,30 @@ class MachineKind final : public Thing {
                        to_string(*system->uuid), wish_.node, to_string(wish_.uuid));
   }
 
-  void read_ours(World& world, Live& live) const {
-    talos::Client client = world.talos(live.id);
+  /// A worker that was settled before is asked through a control plane, as talosctl does. Whatever
+  /// comes of it but a whole answer of this very machine proves nothing: then it is asked itself.
+  bool read_through(World& world, Live& live) const {
+    if (wish_.control_plane || wish_.applied.empty() || !wish_.uuid_known) return false;
+    talos::Access access = world.access(live.id);
+    access.through = world.survey.who_passes_on();
+    if (access.through.empty()) return false;
+    try {
+      const auto sight = talos::look_through(world.transport, access, world.stop);
+      Live answer = live;
+      talos::Client client{world.transport, access, world.stop};
+      if (sight) read_ours(world, client, answer);
+      if (!sight || fact(answer.facts, "uuid") != to_string(wish_.uuid)) return false;
+      world.survey.saw(wish_.node, *sight);
+      live = std::move(answer);
+      return true;
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      world.survey.passes_no_more(access.through);
+      return false;
+    }
+  }
+
+  void read_ours(World& world, talos::Client client, Live& live) const {
     live.facts["version"] = client.version().tag;
     if (const auto system = client.find_system_information(); system && system->uuid)
       live.facts["uuid"] = to_string(*system->uuid);

@@ -270,7 +270,7 @@ void Run::Impl::observe(Look& look) {
   engine::recall(look.prior, worlds);
   look.survey.look_begins();
   // A look is mostly work of this machine's own: more at once only hold more memory.
-  constexpr unsigned looks_at_once = 40;
+  constexpr unsigned looks_at_once = 24;
   look.observed = engine::observe(look.desired, look.graph, worlds, doors.runner,
                                   std::min(options.parallelism, looks_at_once), stop);
   look.survey.look_ends();

@@ -124,6 +124,11 @@ void Survey::note(const proxmox::VmRow& row) {
   noted_[row.vmid] = {row.status, clock_.tick()};
 }
 
+bool Survey::noted(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  return noted_.contains(vmid);
+}
+
 void Survey::gone(proxmox::Vmid vmid) {
   const std::lock_guard lock{mutex_};
   if (rows_) rows_->erase(vmid);
@@ -348,11 +353,28 @@ std::optional<talos::Sight> Survey::just_seen(const std::string& node) {
 void Survey::look_begins() {
   const std::lock_guard lock{mutex_};
   look_began_ = clock_.tick();
+  pass_on_.clear();
 }
 
 void Survey::look_ends() {
   const std::lock_guard lock{mutex_};
   look_began_.reset();
+}
+
+void Survey::passes_on(const std::string& address) {
+  const std::lock_guard lock{mutex_};
+  if (std::ranges::find(pass_on_, address) == pass_on_.end()) pass_on_.push_back(address);
+}
+
+void Survey::passes_no_more(const std::string& address) {
+  const std::lock_guard lock{mutex_};
+  std::erase(pass_on_, address);
+}
+
+std::string Survey::who_passes_on() {
+  const std::lock_guard lock{mutex_};
+  if (!look_began_ || pass_on_.empty()) return "";
+  return pass_on_[turn_++ % pass_on_.size()];
 }
 
 void Survey::found_slow(const std::string& address) {

@@ -65,6 +65,8 @@ class Survey {
   std::optional<proxmox::VmRow> find(proxmox::Client& client, proxmox::Vmid vmid);
   /// An act of ours made it, moved it or changed its power; the list itself lags by ten seconds.
   void note(const proxmox::VmRow& row);
+  /// Its power is known otherwise than by the list.
+  bool noted(proxmox::Vmid vmid);
   void gone(proxmox::Vmid vmid);
 
   /// The configuration in force and what waits for a restart, read once until `forget`.
@@ -139,6 +141,12 @@ class Survey {
   /// end, however many there are.
   void look_begins();
   void look_ends();
+  /// A control plane that has answered in this look passes questions on to workers: a handshake
+  /// with each of hundreds would cost more than all they have to say. They take turns; empty: none
+  /// has answered yet, or this is no look.
+  void passes_on(const std::string& address);
+  void passes_no_more(const std::string& address);
+  std::string who_passes_on();
   /// A node was looked at, for whoever wants to know the same a moment later.
   void saw(const std::string& node, const talos::Sight& sight);
   std::optional<talos::Sight> just_seen(const std::string& node);
@@ -202,6 +210,8 @@ class Survey {
   std::set<std::string> with_lanes_;
   std::map<std::string, std::pair<Tick, talos::Sight>> sights_;
   std::optional<Tick> look_began_;
+  std::vector<std::string> pass_on_;  // addresses
+  std::size_t turn_ = 0;
   std::set<proxmox::Vmid> marked_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };

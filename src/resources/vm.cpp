@@ -233,11 +233,14 @@ class VmKind final : public Thing {
   }
 
   static bool runs(World& world, const proxmox::VmRow& row) {
-    if (row.status != "unknown") return row.status == "running";
-    // A VM that is seconds old has no statistics yet.
+    if (row.status == "running") return true;
+    if (row.status != "unknown" && world.survey.noted(row.vmid)) return false;
+    // A VM that is seconds old has no statistics yet, and those of one that was started a moment
+    // ago still say that it is off: they are ten seconds old, on a busy host more.
     const auto status = world.proxmox().find_status(row.node, row.vmid);
     proxmox::VmRow known = row;
     known.status = status ? status->status : "stopped";
+    if (known.status == "stopped") world.survey.note(known);
     return known.status == "running";
   }
 

@@ -33,6 +33,11 @@ enum class Detail { Status, Services };
 Sight look(net::Transport& transport, const Access& secure, std::stop_token stop = {},
            Detail detail = Detail::Services);
 
+/// The same through `access.through`, which passes the question on; nothing: no answer came back
+/// from the node, for whatever reason. Throws where nobody passed it on.
+std::optional<Sight> look_through(net::Transport& transport, const Access& access,
+                                  std::stop_token stop = {});
+
 /// Whether a wait is over, and if not what it waits for, in the node's own words.
 struct Progress {
   bool done = false;
