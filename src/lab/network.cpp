@@ -121,15 +121,25 @@ void Network::replace_tls(Id id, std::function<net::ServerTls()> mint) {
 }
 
 const Service* Network::find(std::string_view address, unsigned port) const {
-  const auto machine = ports_.find(address);
-  if (machine == ports_.end()) return nullptr;
-  const auto found = machine->second.find({port, holder(address).value_or(fixture)});
-  return found == machine->second.end() ? nullptr : &services_.at(found->second).second;
+  const Place* place = find_place(address, port);
+  return place == nullptr ? nullptr : find(place->id);
 }
 
 const Service* Network::find(Id id) const {
   const auto found = services_.find(id);
   return found == services_.end() ? nullptr : &found->second.second;
+}
+
+const Network::Place* Network::find_place(Id id) const {
+  const auto found = services_.find(id);
+  return found == services_.end() ? nullptr : &found->second.first;
+}
+
+const Network::Place* Network::find_place(std::string_view address, unsigned port) const {
+  const auto machine = ports_.find(address);
+  if (machine == ports_.end()) return nullptr;
+  const auto found = machine->second.find({port, holder(address).value_or(fixture)});
+  return found == machine->second.end() ? nullptr : find_place(found->second);
 }
 
 std::vector<Network::Place> Network::places() const {

@@ -95,6 +95,10 @@ class Network {
   /// Those of the machines that are heard at their addresses.
   std::vector<Place> places() const;
   const Service* find(Id id) const;
+  /// Where it is; nullptr: it was closed.
+  const Place* find_place(Id id) const;
+  /// Who is heard there; nullptr: nobody.
+  const Place* find_place(std::string_view address, unsigned port) const;
   std::vector<std::pair<std::string, std::string>> names() const;
   /// Called after every opening, closing, replacement and up or down. One observer.
   void on_change(std::function<void()> then) { changed_ = std::move(then); }

@@ -98,10 +98,9 @@ std::optional<Sockets::Door> Sockets::find(const std::string& host, unsigned por
   run([&] {
     const auto address = world_.network().resolve(host);
     if (!address) return;
-    for (const Network::Place& place : world_.network().places())
-      if (place.address == *address && place.port == port)
-        if (const auto found = open_.find(place.id); found != open_.end())
-          door = found->second.door;
+    const Network::Place* place = world_.network().find_place(*address, port);
+    if (place == nullptr) return;
+    if (const auto found = open_.find(place->id); found != open_.end()) door = found->second.door;
   });
   return door;
 }
@@ -195,11 +194,10 @@ void Sockets::serve(Network::Id place, net::Incoming request,
   advance();
   const Service* service = world_.network().find(place);
   if (service == nullptr) return responder->cut();
-  for (const Network::Place& each : world_.network().places())
-    if (each.id == place) {
-      request.local_address = each.address;
-      request.local_port = each.port;
-    }
+  if (const Network::Place* where = world_.network().find_place(place)) {
+    request.local_address = where->address;
+    request.local_port = where->port;
+  }
   world_.note(fmt::format("{} {} {}", service->name, request.method, request.target));
   if (options_.seen) options_.seen(*service, request);
   if (options_.drops && options_.drops(*service, request)) return responder->cut();
@@ -221,10 +219,9 @@ void Sockets::connect(const net::Incoming& request,
   if (!address)
     return refuse(403, "Forbidden",
                   fmt::format("{} is outside of the simulated world", request.target));
-  for (const Network::Place& place : world_.network().places())
-    if (place.address == *address && place.port == authority->second)
-      if (const auto open = open_.find(place.id); open != open_.end())
-        return responder->tunnel(open->second.door.address, open->second.door.port);
+  if (const Network::Place* place = world_.network().find_place(*address, authority->second))
+    if (const auto open = open_.find(place->id); open != open_.end())
+      return responder->tunnel(open->second.door.address, open->second.door.port);
   refuse(502, "Bad Gateway", fmt::format("nobody listens at {}", request.target));
 }
 

@@ -8,11 +8,13 @@
 namespace rocca::lab::talos {
 
 TalosNode* Fleet::find(std::string_view address) const {
+  const auto parsed = IpAddress::parse(address);
   for (TalosNode* node : nodes_) {
     if (!node->powered_) continue;
     if (node->address_ == address) return node;
+    if (!parsed) continue;
     for (const Address& each : node->network_.addresses)
-      if (to_string(each.cidr.address()) == address) return node;
+      if (each.cidr.address() == *parsed) return node;
   }
   return nullptr;
 }
