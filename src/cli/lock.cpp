@@ -68,6 +68,31 @@ text::Value to_value(const std::string& file, const std::vector<spec::LockChange
   return data;
 }
 
+/// Says on stderr how far the reading of images is: a line when one begins, and one for each
+/// quarter of it, because hundreds of megabytes take their time.
+class Reading {
+ public:
+  explicit Reading(std::ostream& err) : err_(err) {}
+  void heard(const std::string& file, Bytes so_far, std::optional<Bytes> all) {
+    if (file != file_) {
+      file_ = file;
+      quarters_ = 0;
+      err_ << fmt::format("reading {}{}\n", file, all ? fmt::format(", {}", to_string(*all)) : "")
+           << std::flush;
+    }
+    if (!all || all->count() == 0) return;
+    const std::uint64_t now = so_far.count() * 4 / all->count();
+    if (now <= quarters_) return;
+    quarters_ = now;
+    err_ << fmt::format("reading {}: {} %\n", file, now * 25) << std::flush;
+  }
+
+ private:
+  std::ostream& err_;
+  std::string file_;
+  std::uint64_t quarters_ = 0;
+};
+
 std::string for_people(const std::vector<spec::LockChange>& list) {
   if (list.empty()) return "rocca.lock is up to date\n";
   std::string text;
@@ -105,6 +130,7 @@ int run_lock(Context& context, const Invocation& invocation) {
   const spec::Lock before = spec::find_lock(context.files, spec.folder).value_or(spec::Lock{});
   factory::Client factory{*transport, *spec.talos.factory, net::Tls::system(), stop};
   LazyProxmox proxmox{context, invocation, spec, *transport, stop};
+  Reading reading{context.err};
   const locking::Sources sources{
       .factory = factory,
       .look =
@@ -117,7 +143,10 @@ int run_lock(Context& context, const Invocation& invocation) {
           [&](std::uint64_t vmid) {
             return proxmox.client().vmid_is_free(static_cast<proxmox::Vmid>(vmid));
           },
-      .refresh = invocation.is_set("refresh")};
+      .refresh = invocation.is_set("refresh"),
+      .digests = invocation.is_set("digest"),
+      .heard = [&](const std::string& file, Bytes so_far,
+                   std::optional<Bytes> all) { reading.heard(file, so_far, all); }};
   const spec::Lock after = locking::resolve(context.files, spec, before, sources);
   if (invocation.is_set("locked")) spec::require_unchanged(before, after);
   const auto list = spec::changes(before, after);

@@ -1,10 +1,15 @@
 #include "factory/client.hpp"
 
+#include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/handle.hpp"
 #include "base/strings.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <array>
 
 namespace rocca::factory {
 
@@ -12,6 +17,56 @@ namespace {
 
 constexpr Duration quick = std::chrono::seconds{30};
 constexpr int most_redirects = 5;
+// A whole image: a few hundred megabytes by whatever line there is. It may be slow, but not silent.
+constexpr Duration whole_image = std::chrono::hours{2};
+constexpr Duration longest_silence = std::chrono::minutes{1};
+
+/// Takes the digest of a body as it arrives; of an answer that is no image the first words are
+/// kept.
+class DigestSink final : public net::BodySink {
+ public:
+  explicit DigestSink(const Heard& heard) : heard_(heard), context_(EVP_MD_CTX_new()) {
+    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) fail();
+  }
+  void begin(const net::Response& head) override {
+    is_image_ = head.status == 200;
+    if (const auto length = head.headers.find("content-length"))
+      if (const auto size = parse_uint(*length)) all_ = Bytes{*size};
+  }
+  bool write(std::string_view bytes) override {
+    if (!is_image_) {
+      words_ += bytes.substr(0, most_words - words_.size());
+      return words_.size() < most_words;
+    }
+    if (EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) != 1) fail();
+    size_ += bytes.size();
+    if (heard_) heard_(Bytes{size_}, all_);
+    return true;
+  }
+
+  std::string take_words() { return std::move(words_); }
+  ImageDigest finish(const std::string& path) {
+    if (all_ && all_->count() != size_)
+      throw Error(Fault::Lost,
+                  fmt::format("{} bytes of {} came, and it has {}", size_, path, all_->count()))
+          .hint("the line was cut, or a proxy in between gave up: run it again");
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned length = 0;
+    if (EVP_DigestFinal_ex(context_.get(), digest.data(), &length) != 1) fail();
+    return {Bytes{size_}, to_hex({reinterpret_cast<const char*>(digest.data()), length})};
+  }
+
+ private:
+  static constexpr std::size_t most_words = 1024;
+  [[noreturn]] static void fail() { throw Error(Fault::Bug, "the crypto library failed: SHA-256"); }
+
+  const Heard& heard_;
+  Handle<EVP_MD_CTX, EVP_MD_CTX_free> context_;
+  bool is_image_ = false;
+  std::optional<Bytes> all_;
+  std::uint64_t size_ = 0;
+  std::string words_;
+};
 
 std::string text_or(const text::Value& object, std::string_view key) {
   const text::Value* value = object.find(key);
@@ -58,18 +113,24 @@ Client::Client(net::Transport& transport, std::string url, net::Tls tls, std::st
         .hint("write it as https://factory.talos.dev");
 }
 
-net::Answer Client::send(const std::string& method, const std::string& path,
-                         const std::string& body, Duration timeout) {
+net::Request Client::request(const std::string& method, const std::string& path,
+                             Duration timeout) const {
   net::Request request;
   request.method = method;
   request.url = path.starts_with('/') ? url_ + path : path;
   request.tls = tls_;
   request.timeout = timeout;
+  return request;
+}
+
+net::Answer Client::send(const std::string& method, const std::string& path,
+                         const std::string& body, Duration timeout) {
+  net::Request asked = request(method, path, timeout);
   if (!body.empty()) {
-    request.headers.add("Content-Type", "application/yaml");
-    request.body = body;
+    asked.headers.add("Content-Type", "application/yaml");
+    asked.body = body;
   }
-  return net::fetch(transport_, request, stop_);
+  return net::fetch(transport_, asked, stop_);
 }
 
 void Client::fail(const net::Answer& answer, const std::string& doing) const {
@@ -131,27 +192,47 @@ std::vector<ExtensionInfo> Client::extensions(const Version& talos) {
   return extensions;
 }
 
-ImageFacts Client::image(const std::string& schematic_id, const Version& talos,
-                         const Artifact& artifact, Duration patience) {
-  const std::string path = image_path(schematic_id, talos, artifact);
-  std::string at = path;
+net::Answer Client::follow(const std::string& path,
+                           const std::function<net::Answer(const std::string& place)>& ask) {
+  std::string place = path;
   for (int hop = 0; hop <= most_redirects; ++hop) {
-    const net::Answer answer = send("HEAD", at, "", patience);
-    if (answer.head.status >= 300 && answer.head.status < 400) {
-      const auto next = answer.head.headers.find("location");
-      if (!next) fail(answer, "the image");
-      at = std::string(*next);
-      continue;
-    }
-    if (answer.head.status != 200) fail(answer, fmt::format("the image {}", path));
-    ImageFacts facts{url_ + path, std::nullopt};
-    if (const auto length = answer.head.headers.find("content-length"))
-      if (const auto size = parse_uint(*length)) facts.size = Bytes{*size};
-    return facts;
+    net::Answer answer = ask(place);
+    if (answer.head.status == 200) return answer;
+    const auto next = answer.head.headers.find("location");
+    if (answer.head.status < 300 || answer.head.status >= 400 || !next)
+      fail(answer, fmt::format("the image {}", path));
+    place = std::string(*next);
   }
   throw Error(
       Fault::Rejected,
       fmt::format("the Image Factory at {} sends us from place to place for {}", url_, path));
+}
+
+ImageFacts Client::image(const std::string& schematic_id, const Version& talos,
+                         const Artifact& artifact, Duration patience) {
+  const std::string path = image_path(schematic_id, talos, artifact);
+  const net::Answer answer =
+      follow(path, [&](const std::string& place) { return send("HEAD", place, "", patience); });
+  ImageFacts facts{url_ + path, std::nullopt};
+  if (const auto length = answer.head.headers.find("content-length"))
+    if (const auto size = parse_uint(*length)) facts.size = Bytes{*size};
+  return facts;
+}
+
+ImageDigest Client::digest(const std::string& schematic_id, const Version& talos,
+                           const Artifact& artifact, const Heard& heard) {
+  const std::string path = image_path(schematic_id, talos, artifact);
+  std::optional<DigestSink> sink;
+  follow(path, [&](const std::string& place) {
+    sink.emplace(heard);
+    net::Request asked = request("GET", place, whole_image);
+    asked.idle_timeout = longest_silence;
+    net::Answer answer;
+    answer.head = transport_.exchange(asked, *sink, stop_);
+    answer.body = sink->take_words();
+    return answer;
+  });
+  return sink->finish(path);
 }
 
 }  // namespace rocca::factory

@@ -5,6 +5,7 @@
 #include "factory/schematic.hpp"
 #include "net/transport.hpp"
 
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -46,6 +47,14 @@ struct ImageFacts {
   std::optional<Bytes> size;  // the factory may not say it before it has built the image
 };
 
+/// What an image turned out to be when all of it was read.
+struct ImageDigest {
+  Bytes size;
+  std::string sha256;  // hex
+};
+/// How much of an image has come, and how much there is if the factory says so.
+using Heard = std::function<void(Bytes so_far, std::optional<Bytes> all)>;
+
 /// An Image Factory, the public one or a user's own. No retries; the first request for an image may
 /// take minutes, because it is built then.
 class Client {
@@ -62,10 +71,19 @@ class Client {
   /// longer than `patience`.
   ImageFacts image(const std::string& schematic_id, const Version& talos, const Artifact& artifact,
                    Duration patience);
+  /// Reads the image once, as it comes; nothing of it is kept. The bytes are those that Proxmox
+  /// fetches from the same place, and its checksum is over them. Asked for after `image`, so that
+  /// it is built already. Error(Lost) if it ends too early.
+  ImageDigest digest(const std::string& schematic_id, const Version& talos,
+                     const Artifact& artifact, const Heard& heard = {});
 
  private:
+  net::Request request(const std::string& method, const std::string& path, Duration timeout) const;
   net::Answer send(const std::string& method, const std::string& path, const std::string& body,
                    Duration timeout);
+  /// Asks there, and wherever the answer says, until something is there.
+  net::Answer follow(const std::string& path,
+                     const std::function<net::Answer(const std::string& place)>& ask);
   [[noreturn]] void fail(const net::Answer& answer, const std::string& doing) const;
 
   net::Transport& transport_;

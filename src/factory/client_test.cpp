@@ -21,10 +21,12 @@ class FakeFactory final : public net::Transport {
     requests.push_back(request);
     const net::Answer answer = script_(request);
     sink.begin(answer.head);
-    if (!answer.body.empty()) sink.write(answer.body);
+    for (std::size_t at = 0; at < answer.body.size(); at += piece)
+      if (!sink.write(std::string_view(answer.body).substr(at, piece))) break;
     return answer.head;
   }
   std::vector<net::Request> requests;
+  std::size_t piece = 1000;
 
  private:
   Script script_;
@@ -90,6 +92,60 @@ TEST(Factory, FollowsToTheContentNetworkAndTellsTheSize) {
   EXPECT_THROW(Client(circle, "https://factory.talos.dev")
                    .image("ID", {1, 11, 5}, {}, std::chrono::minutes{5}),
                Error);
+}
+
+TEST(Digest, IsOfTheBytesThatCameInWhateverPieces) {
+  FakeFactory server{[](const net::Request& request) {
+    if (request.url.find("cdn") == std::string::npos)
+      return answer(307, "not here", {{"Location", "https://cdn.example/x"}});
+    return answer(200, "abc", {{"Content-Length", "3"}});
+  }};
+  server.piece = 2;
+  std::vector<std::uint64_t> heard;
+  const ImageDigest found =
+      Client(server, "https://factory.talos.dev")
+          .digest("ID", {1, 11, 5}, {}, [&](Bytes so_far, std::optional<Bytes> all) {
+            EXPECT_EQ(all, Bytes{3});
+            heard.push_back(so_far.count());
+          });
+  EXPECT_EQ(found.sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(found.size, Bytes{3});
+  EXPECT_THAT(heard, ElementsAre(2, 3)) << "and nothing of the page that sent us on";
+  EXPECT_EQ(server.requests[0].url,
+            "https://factory.talos.dev/image/ID/v1.11.5/nocloud-amd64.qcow2");
+  for (const net::Request& request : server.requests) {
+    EXPECT_EQ(request.method, "GET");
+    EXPECT_TRUE(request.idle_timeout) << "a silent line must not hold us for hours";
+  }
+}
+
+TEST(Digest, OfWhatDidNotComeWholeIsNone) {
+  FakeFactory cut{[](const net::Request&) {
+    return answer(200, "abc", {{"Content-Length", "4"}});
+  }};
+  try {
+    Client(cut, "https://factory.talos.dev").digest("ID", {1, 11, 5}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Lost);
+    EXPECT_THAT(error.message(), HasSubstr("3 bytes of /image/ID"));
+  }
+  FakeFactory refusing{[](const net::Request&) {
+    return answer(404, "no such version" + std::string(1 << 20, 'x'),
+                  {{"Content-Type", "text/plain"}});
+  }};
+  try {
+    Client(refusing, "https://factory.talos.dev").digest("ID", {1, 11, 5}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::NotFound);
+    EXPECT_THAT(error.message(), HasSubstr("no such version"));
+    EXPECT_LT(error.message().size(), 1000u);
+  }
+  FakeFactory circle{[](const net::Request&) {
+    return answer(302, "", {{"Location", "https://factory.talos.dev/again"}});
+  }};
+  EXPECT_THROW(Client(circle, "https://factory.talos.dev").digest("ID", {1, 11, 5}, {}), Error);
 }
 
 TEST(Factory, SaysWhatItWasRefused) {

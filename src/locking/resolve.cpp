@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rocca::locking {
 
@@ -23,15 +24,27 @@ std::string url_of(const spec::Spec& spec, const std::string& schematic,
   return base + factory::image_path(schematic, *spec.talos.version, artifact);
 }
 
-/// What the factory must say: how large each image is.
-void lock_sizes(Files& files, const spec::Spec& spec, spec::Lock& lock, const Sources& sources) {
+void lock_digest(const std::string& file, const factory::ImageDigest& found,
+                 spec::LockedArtifact& pinned) {
+  if (pinned.size && *pinned.size != found.size.count())
+    throw Error(Fault::Conflict, fmt::format("{} has {} bytes, and {} are pinned", file,
+                                             found.size.count(), *pinned.size))
+        .hint("`rocca lock --refresh --digest` pins what the factory has now");
+  pinned.size = found.size.count();
+  pinned.sha256 = found.sha256;
+}
+
+/// What the factory must say: how large each image is; and what it does not say: its digest.
+void lock_images(Files& files, const spec::Spec& spec, spec::Lock& lock, const Sources& sources) {
+  std::set<std::string> done;  // many nodes share one
   for (const spec::Node& node : spec.nodes) {
     const auto artifact = artifact_of(spec, node);
     if (!artifact) continue;
     const factory::NodeImage image = factory::node_image(files, spec, node);
-    spec::LockedArtifact& pinned =
-        lock.images[factory::image_file(image.id, *spec.talos.version, *artifact)];
-    if (pinned.size && !sources.refresh) continue;
+    const std::string file = factory::image_file(image.id, *spec.talos.version, *artifact);
+    spec::LockedArtifact& pinned = lock.images[file];
+    const bool reads = sources.digests && (pinned.sha256.empty() || sources.refresh);
+    if (!done.insert(file).second || (pinned.size && !reads && !sources.refresh)) continue;
     within(fmt::format("looking for the image of {}", node.name), [&] {
       // A factory makes images only of schematics that it was told.
       if (image.schematic) {
@@ -43,7 +56,14 @@ void lock_sizes(Files& files, const spec::Spec& spec, spec::Lock& lock, const So
       }
       const auto facts =
           sources.factory.image(image.id, *spec.talos.version, *artifact, sources.patience);
-      pinned.size = facts.size ? std::optional{facts.size->count()} : std::nullopt;
+      if (!pinned.size || sources.refresh)
+        pinned.size = facts.size ? std::optional{facts.size->count()} : std::nullopt;
+      if (!reads) return;
+      const factory::Heard heard = [&](Bytes so_far, std::optional<Bytes> all) {
+        if (sources.heard) sources.heard(file, so_far, all);
+      };
+      lock_digest(file, sources.factory.digest(image.id, *spec.talos.version, *artifact, heard),
+                  pinned);
     });
   }
 }
@@ -136,7 +156,7 @@ spec::Lock resolve(Files& files, const spec::Spec& spec, const spec::Lock& befor
                    const Sources& sources) {
   spec::Lock lock = pin(files, spec, before);
   check_extensions(spec, lock, sources.factory, sources.refresh);
-  lock_sizes(files, spec, lock, sources);
+  lock_images(files, spec, lock, sources);
   lock_nodes(spec, before, lock, sources);
   return lock;
 }

@@ -21,8 +21,13 @@ struct Sources {
   std::function<bool(std::uint64_t vmid)> is_free;
   /// A factory builds an image when it is first asked for.
   Duration patience = std::chrono::minutes{10};
-  /// Asks again for what is locked: extensions and sizes.
+  /// Asks again for what is locked: extensions, sizes and digests.
   bool refresh = false;
+  /// Reads every image whose digest is not locked yet, all of it, and locks that: the factory
+  /// publishes none, and what Proxmox fetches later must be the same.
+  bool digests = false;
+  /// How far that is; called for every piece that comes.
+  std::function<void(const std::string& file, Bytes so_far, std::optional<Bytes> all)> heard = {};
 };
 
 /// rocca.lock as the spec wants it now: versions, schematic ids, image URLs and sizes, the list of

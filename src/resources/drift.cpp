@@ -194,10 +194,35 @@ class TaskLogs {
     return found->second;
   }
 
+  /// What those of its tasks that change options say in their own logs.
+  const std::map<std::string, std::string>& said(const std::string& address) {
+    const auto [found, fresh] = said_.try_emplace(address);
+    if (!fresh) return found->second;
+    std::size_t read = 0;
+    for (const proxmox::TaskRow& task : logs_[address]) {
+      if (task.upid.type != "qmconfig" || ++read > most_read) continue;
+      try {
+        const auto lines = world_.proxmox().task_log(task.upid, 2);
+        if (lines.empty() || !lines.front().starts_with("update VM ")) continue;
+        // Notes have line breaks, and what is said behind them is on another line.
+        const bool whole = lines.front().find(" -description ") == std::string::npos ||
+                           lines.size() < 2 || lines[1].starts_with("TASK ");
+        if (whole) found->second[task.upid.text] = lines.front();
+      } catch (const Error& error) {
+        // Then it is not known, which is said.
+        if (error.fault() == Fault::Interrupted) throw;
+      }
+    }
+    return found->second;
+  }
+
  private:
+  // The list has the newest first; who changes options more often than that is named with doubt.
+  static constexpr std::size_t most_read = 20;
   World& world_;
   const spec::Spec& spec_;
   std::map<std::string, std::vector<proxmox::TaskRow>> logs_;
+  std::map<std::string, std::map<std::string, std::string>> said_;
 };
 
 }  // namespace
@@ -228,14 +253,9 @@ std::vector<Drift> Run::drift() {
       if (item == look.prior.items.end() || !item->second.settled) continue;
       const auto vmid = parse_uint(fact(item->second.facts, "vmid"));
       if (!vmid) continue;
-      const auto options =
-          static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Drift& other) {
-            return other.address == drift.address && other.field != "power";
-          }));
-      name_culprit({logs.of(drift.address, item->second, static_cast<proxmox::Vmid>(*vmid),
-                            drift.field == "exists"),
-                    item->second.settled, our_name(world), options},
-                   drift);
+      const auto& tasks = logs.of(drift.address, item->second, static_cast<proxmox::Vmid>(*vmid),
+                                  drift.field == "exists");
+      name_culprit({tasks, item->second.settled, our_name(world), logs.said(drift.address)}, drift);
     }
   });
   return std::move(all);

@@ -25,6 +25,39 @@ bool explains(const std::string& type, const std::string& field) {
   return is_one_of(type, {"qmconfig", "qmrestore", "qmrollback"});
 }
 
+/// What a task says that it does to an option; nothing: it does not speak of it.
+std::optional<std::string> said_of(const std::string& line, const std::string& option) {
+  const auto words = split(line, ' ');
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] == "-" + option) {
+      std::string value = words[i + 1];
+      // A value may have blanks in it; the next option begins with a dash.
+      for (std::size_t j = i + 2; j < words.size() && !words[j].starts_with('-'); ++j)
+        value += " " + words[j];
+      return value;
+    }
+    if (words[i] == "-delete")
+      for (const std::string& each : split(words[i + 1], ','))
+        if (each == option) return "";
+  }
+  return std::nullopt;
+}
+
+/// `cores` of `cores`, `cores.pending` and `scsi0.cache`.
+std::string option_of(const std::string& field) {
+  return field.substr(0, field.find('.'));
+}
+
+/// Is what was found what was asked for? Proxmox sorts tags and adds to what it is told of a card
+/// or a disk, so that parts count.
+bool fits(const std::string& asked, const std::string& found) {
+  if (asked == found) return true;
+  std::vector<std::string> parts = split(replace_all(asked, ";", ","), ',');
+  for (const std::string& part : split(replace_all(found, ";", ","), ','))
+    if (std::find(parts.begin(), parts.end(), part) == parts.end()) return false;
+  return !found.empty();
+}
+
 bool worked(const proxmox::TaskRow& task) {
   return task.running() || proxmox::Task{task.upid, false, task.status}.ok();
 }
@@ -41,11 +74,18 @@ bool is_undone(const std::vector<proxmox::TaskRow>& tasks, const proxmox::TaskRo
 
 void name_culprit(const Suspicion& suspicion, Drift& drift) {
   const proxmox::TaskRow* newest = nullptr;
-  std::size_t others = 0, all = 0;
+  const std::string option = option_of(drift.field);
+  const auto line_of = [&](const proxmox::TaskRow& task) -> const std::string* {
+    const auto line = suspicion.said.find(task.upid.text);
+    return line == suspicion.said.end() ? nullptr : &line->second;
+  };
+  std::size_t others = 0;
   for (const proxmox::TaskRow& task : suspicion.tasks) {
     if (!explains(task.upid.type, drift.field) || !worked(task)) continue;
     if (suspicion.since && task.started + 1s < *suspicion.since) continue;
-    ++all;
+    // Whoever says what he did, and not this, did not do it.
+    if (const std::string* line = line_of(task); line != nullptr && !said_of(*line, option))
+      continue;
     const bool ours = task.user == suspicion.us;
     if (!ours) ++others;
     // What we did ourselves made it as declared: anybody else is likelier.
@@ -60,14 +100,20 @@ void name_culprit(const Suspicion& suspicion, Drift& drift) {
   drift.task = fmt::format("{}, {}", newest->upid.type, newest->upid.text);
   drift.since = newest->started;
   if (last_counts) return;
-  if (others == 0)
+  const std::string* line = line_of(*newest);
+  if (others == 0) {
     drift.perhaps = "a task of our own, and no other is in the log";
-  else if (others > 1)
+  } else if (line != nullptr) {
+    if (const std::string asked = *said_of(*line, option); !fits(asked, drift.found))
+      drift.perhaps =
+          fmt::format("that task {}, and a change that is made at once leaves none",
+                      asked.empty() ? "took it away" : fmt::format("made it '{}'", asked));
+  } else if (others > 1) {
     drift.perhaps = fmt::format("the last of {} tasks that could have done it", others);
-  else if (suspicion.options > 1 && newest->upid.type == "qmconfig")
-    drift.perhaps = fmt::format(
-        "{} options differ, one task is in the log, and a change that is made at once leaves none",
-        suspicion.options);
+  } else if (newest->upid.type == "qmconfig") {
+    drift.perhaps =
+        "what it changed is not known, and a change that is made at once leaves no task";
+  }
 }
 
 }  // namespace rocca::resources

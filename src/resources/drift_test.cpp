@@ -25,24 +25,57 @@ proxmox::TaskRow task(const std::string& type, const std::string& user, Duration
 }
 
 Drift named(const std::vector<proxmox::TaskRow>& tasks, const std::string& field,
-            std::size_t options = 1) {
+            const std::vector<std::string>& said = {}, const std::string& found = "0") {
   Drift drift;
   drift.address = "vm/w-1";
   drift.field = field;
-  name_culprit({tasks, settled, "rocca@pve!blue", options}, drift);
+  drift.found = found;
+  Suspicion suspicion{tasks, settled, "rocca@pve!blue"};
+  for (std::size_t i = 0; i < said.size(); ++i)
+    suspicion.said[tasks[i].upid.text] = "update VM 100: " + said[i];
+  name_culprit(suspicion, drift);
   return drift;
 }
 
-TEST(Culprit, OneTaskForOneOptionIsNamedFlatly) {
-  const Drift drift = named({task("qmconfig", "anna@pam", 1h)}, "onboot");
+TEST(Culprit, ATaskThatSaysWhatItDidIsNamedFlatly) {
+  const auto anna = task("qmconfig", "anna@pam", 1h);
+  const Drift drift = named({anna}, "onboot", {"-cores 4 -onboot 0 -tags a"});
   EXPECT_EQ(drift.by, "anna@pam");
+  EXPECT_EQ(drift.perhaps, "");
+  EXPECT_EQ(named({anna}, "tags", {"-delete tags,agent"}, "").by, "anna@pam");
+  EXPECT_EQ(named({anna}, "tags", {"-delete tags,agent"}, "").perhaps, "");
+  EXPECT_EQ(named({anna}, "cores.pending", {"-cores 4"}, "4").perhaps, "");
+  EXPECT_EQ(named({anna}, "tags", {"-tags red;blue"}, "blue;red").perhaps, "");
+  EXPECT_EQ(named({anna}, "scsi0", {"-scsi0 local-lvm:vm-100-disk-0,cache=none,ssd=1"},
+                  "cache=none,ssd=1")
+                .perhaps,
+            "");
+  EXPECT_EQ(named({anna}, "description", {"-description two words -onboot 0"}, "two words").perhaps,
+            "");
+}
+
+TEST(Culprit, WhoSaysSomethingElseDidNotDoIt) {
+  EXPECT_EQ(named({task("qmconfig", "anna@pam", 1h)}, "onboot", {"-cores 4"}).by, "");
+  EXPECT_EQ(named({task("qmconfig", "anna@pam", 1h)}, "onboot", {"-delete agent"}).by, "");
+  const Drift drift = named({task("qmconfig", "carl@pam", 2h), task("qmconfig", "anna@pam", 1h)},
+                            "onboot", {"-description mine", "-onboot 0"});
+  EXPECT_EQ(drift.by, "anna@pam") << "and not the last one";
   EXPECT_EQ(drift.perhaps, "");
 }
 
-TEST(Culprit, OneTaskForTwoOptionsIsNot) {
-  const Drift drift = named({task("qmconfig", "anna@pam", 1h)}, "onboot", 2);
+TEST(Culprit, WhoMadeItSomethingElseWasNotTheLast) {
+  const auto anna = task("qmconfig", "anna@pam", 1h);
+  EXPECT_THAT(named({anna}, "cores", {"-cores 4"}, "8").perhaps,
+              HasSubstr("that task made it '4', and a change that is made at once leaves none"));
+  EXPECT_THAT(named({anna}, "tags", {"-delete tags"}, "red").perhaps, HasSubstr("took it away"));
+}
+
+TEST(Culprit, ATaskOfWhichNothingIsKnownIsNamedWithDoubt) {
+  const Drift drift = named({task("qmconfig", "anna@pam", 1h)}, "onboot");
   EXPECT_EQ(drift.by, "anna@pam");
-  EXPECT_THAT(drift.perhaps, HasSubstr("2 options differ, one task is in the log"));
+  EXPECT_THAT(drift.perhaps, HasSubstr("what it changed is not known"));
+  EXPECT_EQ(named({task("resize", "anna@pam", 1h)}, "scsi0.size").perhaps, "")
+      << "it does one thing only";
 }
 
 TEST(Culprit, TheLastOfManyIsNamedAsThat) {

@@ -180,8 +180,18 @@ class ImageKind final : public Thing {
       if (offer(world)) return Ready{};
       return NotYet{fmt::format("the Image Factory to build {}", wish_.lair.file), 5s};
     }
-    const Progress progress =
-        follow_task(world, receipt.token, "downloading " + wish_.lair.volume());
+    const std::string doing = "downloading " + wish_.lair.volume();
+    const auto upid = proxmox::Upid::parse(receipt.token);
+    const auto task = upid ? world.survey.task(world.proxmox(), *upid) : std::nullopt;
+    if (task && !task->running && !wish_.sha256.empty())
+      if (const auto failure = task->failure();
+          failure && failure->reason == proxmox::Reason::BadImage)
+        throw failure->error(doing).hint(fmt::format(
+            "{} got something else from {} than rocca.lock pins: does a proxy answer in the "
+            "factory's place? If the factory has built the image anew, `rocca lock --refresh "
+            "--digest` pins that one",
+            wish_.lair.host, wish_.url));
+    const Progress progress = follow_task(world, receipt.token, doing);
     if (std::holds_alternative<NotYet>(progress) || receipt.token.empty()) return progress;
     world.survey.forget_volumes(wish_.lair.host, wish_.lair.storage);
     check_download(world);

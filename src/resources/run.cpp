@@ -175,18 +175,53 @@ void Run::Impl::meet_strays(const Look& look, World& world, std::vector<Marked>&
   }
 }
 
+/// A VM is about to be made where none is. Before that everybody is asked, once for all of them: a
+/// backup of it may have been restored under another id and name, without our tags. Who stands at
+/// an id of ours is asked when its turn comes.
+void Run::Impl::look_for_missing(Look& look, World& world, std::vector<Marked>& marked) {
+  std::set<proxmox::Vmid> there;
+  for (const proxmox::VmRow& row : look.survey.rows(world.proxmox())) there.insert(row.vmid);
+  std::set<std::string> missing;
+  Survey::Scan scan{cluster.name(), /*everywhere=*/true};
+  for (const spec::Node& node : cluster.spec.nodes) {
+    if (!node.machine) continue;
+    const auto vmid = vmid_of(node);
+    if (vmid) scan.but.insert(*vmid);
+    const bool met = std::any_of(marked.begin(), marked.end(),
+                                 [&](const Marked& vm) { return vm.node == node.name; });
+    if (!met && !(vmid && there.contains(*vmid))) missing.insert(node.name);
+  }
+  if (missing.empty()) return;
+  for (Marked& vm : look.survey.marked(world.proxmox(), scan))
+    // Others that carry our mark are no more ours to clear away than in any other plan.
+    if (missing.contains(vm.node)) marked.push_back(std::move(vm));
+}
+
+/// Where a node's VM should be, if that was said or chosen.
+std::optional<proxmox::Vmid> Run::Impl::vmid_of(const spec::Node& node) const {
+  if (node.machine && node.machine->vmid) return static_cast<proxmox::Vmid>(**node.machine->vmid);
+  const auto chosen = cluster.lock.nodes.find(node.name);
+  if (chosen == cluster.lock.nodes.end() || !chosen->second.vmid) return std::nullopt;
+  return static_cast<proxmox::Vmid>(*chosen->second.vmid);
+}
+
 void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked>& marked) {
-  // A VM that carries a node's mark has that node's place, whatever was lost.
+  Choices choices;
+  for (const proxmox::VmRow& row : look.survey.rows(world.proxmox()))
+    choices.taken.insert(row.vmid);
+  // A VM that carries a node's mark has that node's place, whatever was lost, and whoever put it
+  // there: a backup that was restored under another id is where the node is from now on.
   for (const Marked& vm : marked) {
     const spec::Node* node = cluster.spec.find_node(vm.node);
     if (node == nullptr || !node->machine) continue;
     spec::LockedNode& chosen = cluster.lock.nodes[vm.node];
-    if (!chosen.vmid) chosen.vmid = vm.row.vmid;
-    if (chosen.host.empty()) chosen.host = vm.row.node;
+    const bool moved =
+        chosen.vmid && !chosen.uuid && !node->machine->vmid &&
+        !choices.taken.contains(static_cast<proxmox::Vmid>(*chosen.vmid)) &&
+        engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours;
+    if (!chosen.vmid || moved) chosen.vmid = vm.row.vmid;
+    if (chosen.host.empty() || moved) chosen.host = vm.row.node;
   }
-  Choices choices;
-  for (const proxmox::VmRow& row : look.survey.rows(world.proxmox()))
-    choices.taken.insert(row.vmid);
   const bool open = std::any_of(
       cluster.spec.nodes.begin(), cluster.spec.nodes.end(), [&](const spec::Node& node) {
         const auto chosen = cluster.lock.nodes.find(node.name);
@@ -241,6 +276,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
       // ours are: then all are asked.
       scan.everywhere = !look->remembered;
       marked = look->survey.marked(client, scan);
+      if (look->remembered) look_for_missing(*look, world, marked);
       meet_strays(*look, world, marked);
       choose_places(*look, world, marked);
       const std::string& host = *cluster.spec.proxmox->hosts.front();

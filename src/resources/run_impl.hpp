@@ -85,6 +85,8 @@ struct Run::Impl {
   void write_lock(const spec::Lock& lock);
   /// Those that neither the spec nor the state knows are asked what the state would have told.
   void meet_strays(const Look& look, World& world, std::vector<Marked>& marked);
+  void look_for_missing(Look& look, World& world, std::vector<Marked>& marked);
+  std::optional<proxmox::Vmid> vmid_of(const spec::Node& node) const;
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
   std::vector<std::string> targets(const engine::Desired& desired) const;
   void explain(Look& look, engine::Report& report);

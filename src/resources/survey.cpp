@@ -110,6 +110,7 @@ void Survey::refresh(proxmox::Client& client) {
       row->second.status = what.first;
   }
   rows_ = std::move(fresh);
+  off_.clear();
 }
 
 std::optional<proxmox::VmRow> Survey::find(proxmox::Client& client, proxmox::Vmid vmid) {
@@ -153,6 +154,28 @@ std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const s
     configs_[vmid] = {host, *config};
   }
   return config;
+}
+
+std::optional<proxmox::VmConfig> Survey::config_of_any(proxmox::Client& client,
+                                                       const proxmox::VmRow& row,
+                                                       const std::string& cluster) {
+  const bool tagged = has_our_tags(row, cluster);
+  if (!tagged && is_off(row.node)) return std::nullopt;
+  try {
+    return config(client, row.node, row.vmid);
+  } catch (const Error& error) {
+    if (tagged || error.fault() != Fault::Unreachable) throw;
+    for (const proxmox::NodeInfo& host : client.nodes())
+      if (host.name == row.node && host.online) throw;
+    const std::lock_guard lock{mutex_};
+    off_.insert(row.node);
+    return std::nullopt;
+  }
+}
+
+bool Survey::is_off(const std::string& host) {
+  const std::lock_guard lock{mutex_};
+  return off_.contains(host);
 }
 
 void Survey::forget(proxmox::Vmid vmid) {
@@ -204,13 +227,13 @@ bool Survey::contended(proxmox::Vmid vmid) {
 }
 
 std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
-  const auto& [cluster, vmids, everywhere] = scan;
+  const auto& [cluster, everywhere, but] = scan;
   std::vector<Marked> found;
   for (const proxmox::VmRow& row : rows(client)) {
     if (row.is_container) continue;
-    if (!everywhere && !vmids.contains(row.vmid) && !has_our_tags(row, cluster)) continue;
+    if (!has_our_tags(row, cluster) && (!everywhere || but.contains(row.vmid))) continue;
     const auto config = within(fmt::format("looking for our mark on {}", describe(row)),
-                               [&] { return this->config(client, row.node, row.vmid); });
+                               [&] { return config_of_any(client, row, cluster); });
     if (!config) continue;
     engine::Shown shown = shown_of(row, *config);
     const auto slash = shown.sku.find('/');

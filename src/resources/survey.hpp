@@ -73,16 +73,22 @@ class Survey {
   std::optional<proxmox::VmConfig> config(proxmox::Client& client, const std::string& host,
                                           proxmox::Vmid vmid);
   void forget(proxmox::Vmid vmid);
+  /// The same of a VM that may be anybody's. Nothing as well if its host is off, which is then
+  /// asked no more until the list is read again: a powered-down host among others is none of our
+  /// business. One with our tags, which Proxmox knows without that host, is an error then.
+  std::optional<proxmox::VmConfig> config_of_any(proxmox::Client& client, const proxmox::VmRow& row,
+                                                 const std::string& cluster);
+  bool is_off(const std::string& host);
   /// A disk is being made so large: what its task will have done if it ends well. Saves reading all
   /// of it again; whoever sees the task fail forgets it.
   void resized(proxmox::Vmid vmid, const std::string& slot, Bytes size);
 
-  /// Every VM with a mark of this cluster: among those with our tags and those at these ids, or
-  /// among all there are, which costs a request for each.
+  /// Every VM with a mark of this cluster: among those with our tags, or among all there are but
+  /// these, which costs a request for each.
   struct Scan {
     std::string cluster;
-    std::set<proxmox::Vmid> vmids = {};
     bool everywhere = false;
+    std::set<proxmox::Vmid> but = {};
   };
   std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
 
@@ -213,6 +219,7 @@ class Survey {
   std::vector<std::string> pass_on_;  // addresses
   std::size_t turn_ = 0;
   std::set<proxmox::Vmid> marked_;
+  std::set<std::string> off_;              // hosts, as of the last list
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };
 

@@ -40,7 +40,7 @@ class VmKind final : public Thing {
   VmKind(About about, VmWish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
 
   std::optional<Live> read(World& world) const override {
-    const VmSight sight = find_vm(world, search());
+    const VmSight sight = look(world);
     if (!sight.refusal.empty())
       return Live{"", {{refused, sight.refusal}, {hint_of, sight.hint}}, {}};
     if (sight.in_the_making)
@@ -99,7 +99,7 @@ class VmKind final : public Thing {
   Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
     // What was read a moment ago is what is acted on; a change by somebody else in between is found
     // out by its digest, and an id that was taken by the create itself.
-    VmSight sight = find_vm(world, search());
+    VmSight sight = look(world);
     if (!sight.refusal.empty()) throw Error(Fault::Conflict, sight.refusal).hint(sight.hint);
     if (sight.in_the_making) return follow_making(world, *sight.in_the_making, sight.lock);
     if (sight.unmarked) return give_mark(world, *sight.unmarked);
@@ -126,7 +126,7 @@ class VmKind final : public Thing {
   Progress probe_unknown(World& world) const override {
     world.survey.suspect(wish_.create.vmid);
     world.survey.refresh(world.proxmox());
-    world.survey.forget(wish_.create.vmid);
+    forget(world);
     return Ready{};
   }
 
@@ -185,6 +185,36 @@ class VmKind final : public Thing {
     return {wish_.identity, wish_.create.vmid, wish_.create.name, /*everywhere=*/true};
   }
 
+  /// Where nothing is, one will be made. But a backup of it may have been restored under another id
+  /// and name, without our tags: all are asked first, except those at the ids of our other nodes,
+  /// which these ask in the same look.
+  VmSight look(World& world) const {
+    VmSight sight = find_vm(world, search());
+    if (!sight.found && !sight.in_the_making && !sight.unmarked && sight.refusal.empty()) {
+      VmSearch all = search_everywhere();
+      all.but_our_ids = true;
+      sight = find_vm(world, all);
+    }
+    if (sight.found && sight.found->row.is_template) {
+      sight.refusal = fmt::format(
+          "{} carries our UUID and the mark {}, and is a template: it cannot run",
+          describe(sight.found->row), engine::ownership_mark(wish_.identity.cluster, wish_.node));
+      sight.hint = "somebody made a template of it: destroy it, and a new one is made";
+      sight.found.reset();
+    }
+    return sight;
+  }
+
+  /// What is read of it next is read anew, at its own id or wherever it was met.
+  void forget(World& world) const {
+    world.survey.forget(wish_.create.vmid);
+    for (const proxmox::VmRow& row :
+         world.survey.select(world.proxmox(), [&](const Survey::Candidate& each) {
+           return each.shown != nullptr && each.shown->uuid == wish_.identity.uuid;
+         }))
+      world.survey.forget(row.vmid);
+  }
+
   /// What switches it off, or takes something away from it. One that this run has made has no twin
   /// of longer standing.
   bool disturbs(World& world, const VmSight::Found& vm) const {
@@ -198,7 +228,7 @@ class VmKind final : public Thing {
   /// under another name and without our tags, and then nobody knows which of the two is meant.
   VmSight prove_alone(World& world) const {
     world.survey.refresh_soon(world.proxmox());
-    world.survey.forget(wish_.create.vmid);
+    forget(world);
     VmSight sight = find_vm(world, search_everywhere());
     if (!sight.refusal.empty()) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
     return sight;
@@ -328,13 +358,13 @@ class VmKind final : public Thing {
     const auto answer = client.start_create(wish_.host, create);
     if (const auto* taken = std::get_if<proxmox::VmidTaken>(&answer)) {
       world.survey.refresh(client);
-      const VmSight sight = find_vm(world, search());
+      const VmSight sight = look(world);
       if (sight.found || sight.in_the_making) return {look_again};
       throw Error(Fault::Conflict, sight.refusal.empty() ? taken->text : sight.refusal)
           .hint(sight.hint.empty() ? "somebody takes that id this moment: run `rocca up` again"
                                    : sight.hint);
     }
-    note(world, wish_.host, "stopped");
+    note(world, wish_.create.vmid, wish_.host, "stopped");
     world.survey.making(wish_.create.vmid);
     return {std::get<proxmox::Upid>(answer).text, "create"};
   }
@@ -367,7 +397,7 @@ class VmKind final : public Thing {
       if (!world.survey.find(world.proxmox(), wish_.create.vmid)) throw;
       return {look_again};
     }
-    note(world, wish_.host, "stopped");
+    note(world, wish_.create.vmid, wish_.host, "stopped");
     world.survey.making(wish_.create.vmid);
     return {upid->text, "clone"};
   }
@@ -458,14 +488,14 @@ class VmKind final : public Thing {
     const std::string waiting = fmt::format("Proxmox task {} on {}", upid.type, upid.node);
     if (!task || task->running) return NotYet{waiting, world.survey.ask_again(upid)};
     const bool known = upid.type == "qmstart" || (upid.type == "resize" && task->ok());
-    if (!known) world.survey.forget(wish_.create.vmid);
+    if (!known) forget(world);
     if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
         upid.type == "qmreboot" || holds_lock(upid.type)) {
       const Progress progress = probe_removal(world, receipt, "taking down " + address());
       if (upid.type == "qmdestroy")
         world.survey.refresh(world.proxmox());
       else if (task->ok() && (upid.type == "qmshutdown" || upid.type == "qmstop"))
-        note(world, upid.node, "stopped");
+        note(world, vmid_of(upid), upid.node, "stopped");
       return progress;
     }
     const auto failure = task->failure();
@@ -523,12 +553,18 @@ class VmKind final : public Thing {
     if (failure && failure->reason != proxmox::Reason::AlreadyRunning)
       throw failure->error("starting " + address());
     if (upid.type == "hastart") {  // it only says what HA should do
-      const auto row = world.survey.find(world.proxmox(), wish_.create.vmid);
+      const auto row = world.survey.find(world.proxmox(), vmid_of(upid));
       const auto status = row ? world.proxmox().find_status(row->node, row->vmid) : std::nullopt;
       if (!status || status->status != "running") return NotYet{"HA to start the VM", 2s};
     }
-    note(world, upid.node, "running");
+    note(world, vmid_of(upid), upid.node, "running");
     return Ready{};
+  }
+
+  /// Which VM a task of ours was about: its own id is not where a restored one was met.
+  proxmox::Vmid vmid_of(const proxmox::Upid& upid) const {
+    const auto number = parse_uint(upid.id);
+    return number ? static_cast<proxmox::Vmid>(*number) : wish_.create.vmid;
   }
 
   std::string doing(const std::string& type) const {
@@ -539,9 +575,9 @@ class VmKind final : public Thing {
   }
 
   /// The cluster's list lags behind by ten seconds; what we did ourselves we know.
-  void note(World& world, const std::string& host, const char* status) const {
+  void note(World& world, proxmox::Vmid vmid, const std::string& host, const char* status) const {
     proxmox::VmRow row;
-    row.vmid = wish_.create.vmid;
+    row.vmid = vmid;
     row.node = host;
     row.name = wish_.create.name;
     row.status = status;

@@ -29,6 +29,7 @@ std::vector<proxmox::VmRow> candidates(World& world, const VmSearch& search) {
                          !of_others.contains(row.vmid);
     if (at_its_id || by_name || by_tags) return true;
     if (!search.everywhere || row.is_container) return false;
+    if (search.but_our_ids && each.shown == nullptr && of_others.contains(row.vmid)) return false;
     // Who has shown in this run that it is another one need not be asked again by each of many.
     return each.shown == nullptr || !search.vmid || each.shown->uuid == search.identity.uuid ||
            each.shown->sku == mark;
@@ -68,7 +69,12 @@ VmSight find_vm(World& world, const VmSearch& search) {
       foreign.push_back(row);
       continue;
     }
-    auto config = world.survey.config(world.proxmox(), row.node, row.vmid);
+    const bool ours_to_ask = (search.vmid && row.vmid == *search.vmid) ||
+                             (!search.name.empty() && row.name == search.name);
+    auto config = ours_to_ask
+                      ? world.survey.config(world.proxmox(), row.node, row.vmid)
+                      : world.survey.config_of_any(world.proxmox(), row, search.identity.cluster);
+    if (!config && !ours_to_ask && world.survey.is_off(row.node)) continue;
     if (!config) {
       // It moved or went since the list was read.
       world.survey.refresh(world.proxmox());

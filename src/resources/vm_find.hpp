@@ -36,6 +36,7 @@ struct VmSearch {
   std::optional<proxmox::Vmid> vmid;  // where it should be
   std::string name;                   // what it should be called; empty: unknown
   bool everywhere = false;            // every VM of the data centre is asked for its mark
+  bool but_our_ids = false;           // but for those at the ids of our other nodes
 };
 
 /// Looks for a node's VM: at its id, by its name and by our tags, on any host. Only UUID and mark

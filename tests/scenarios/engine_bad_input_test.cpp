@@ -2,7 +2,9 @@
 // that look like success, hosts that vanish, ids that are taken in the same instant, specs that
 // change.
 
+#include "base/encoding.hpp"
 #include "scenarios/engine_machines.hpp"
+#include "secrets/crypto.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -209,26 +211,48 @@ TEST(BadInput, AnIdThatSomebodyTakesInTheSameInstantIsNeverTouched) {
   EXPECT_EQ(intruder->second.config, config);
 }
 
+/// What the host's last download said.
+std::vector<std::string> download_log(ClusterRig& rig) {
+  std::vector<std::string> lines;
+  for (const auto& task : rig.home.dc.find_node("pve1")->tasks())
+    if (task->upid.type == "download") lines = task->log;
+  return lines;
+}
+
 TEST(BadInput, AWrongChecksumLeavesNoImageAndNoVm) {
   ClusterRig rig;
   rig.write_spec(impatient(pools(1, 0)));
   std::string file;
   for (const engine::Planned& step : rig.plan().steps)
     if (step.address.starts_with("image/")) file = step.address.substr(step.address.rfind('/') + 1);
+  const auto lock = [&] {
+    return spec::find_lock(rig.files, "/clusters/blue").value_or(spec::Lock{});
+  };
   const auto pin = [&](const std::string& sha256) {
-    spec::Lock lock = spec::find_lock(rig.files, "/clusters/blue").value_or(spec::Lock{});
-    lock.cluster = "blue";
-    lock.images[file].sha256 = sha256;
-    spec::write_lock(rig.files, "/clusters/blue", lock);
+    spec::Lock pinned = lock();
+    pinned.cluster = "blue";
+    pinned.images[file].sha256 = sha256;
+    spec::write_lock(rig.files, "/clusters/blue", pinned);
   };
   pin(std::string(64, 'a'));
   const engine::Report report = rig.up();
   EXPECT_FALSE(report.ok());
-  EXPECT_THAT(problems(report), AllOf(HasSubstr("checksum mismatch"), HasSubstr("image/")));
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("checksum mismatch: got"), HasSubstr("image/"),
+                                      HasSubstr("`rocca lock --refresh --digest`")));
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
   EXPECT_FALSE(rig.home.dc.storages.at("local").on("pve1").contains("import/" + file));
-  pin("");
+  // The right one, in the spelling of whoever wrote it, is checked by Proxmox.
+  std::string why;
+  const auto image =
+      rig.home.factory.image(net::Url::parse(lock().images.at(file).url)->target, why);
+  ASSERT_TRUE(image) << why;
+  pin(to_hex(secrets::crypto::sha256(image->bytes)));
   converges(rig, 1);
+  EXPECT_EQ(lock().images.at(file).sha256, to_hex(secrets::crypto::sha256(image->bytes)));
+  EXPECT_THAT(download_log(rig), Contains("calculating checksum...OK, checksum verified"));
+  // A digest that comes later changes nothing of what is there.
+  pin("");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
 TEST(BadInput, ASpecThatChangesWhileUpRunsIsTheNextRunsBusiness) {

@@ -1,8 +1,11 @@
 // rocca.lock, resolved against the lab's Image Factory and Proxmox.
+#include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "factory/client.hpp"
 #include "lab_rig.hpp"
 #include "locking/resolve.hpp"
+#include "net/http.hpp"
+#include "secrets/crypto.hpp"
 #include "spec/load.hpp"
 
 #include <fmt/format.h>
@@ -37,7 +40,8 @@ class Locking : public testing::Test {
     return loaded.spec;
   }
 
-  spec::Lock resolve(const spec::Spec& spec, const spec::Lock& before = {}, bool refresh = false) {
+  spec::Lock resolve(const spec::Spec& spec, const spec::Lock& before = {}, bool refresh = false,
+                     bool digests = false) {
     factory::Client factory{rig.wire, *spec.talos.factory};
     proxmox::Client client{rig.wire, rig.access(rig.home.token)};
     return locking::resolve(files, spec, before,
@@ -47,10 +51,14 @@ class Locking : public testing::Test {
                                  [&](std::uint64_t vmid) {
                                    return client.vmid_is_free(static_cast<proxmox::Vmid>(vmid));
                                  },
-                             .refresh = refresh});
+                             .refresh = refresh,
+                             .digests = digests,
+                             .heard = [&](const std::string& file, Bytes so_far,
+                                          auto) { read[file] = so_far.count(); }});
   }
   std::uint64_t asked() const { return rig.wire.exchanges(); }
 
+  std::map<std::string, std::uint64_t> read;  // how much of each image
   MemoryFiles files;
   LabRig rig{lab::pve::Release::v9(), {"pve1", "pve2", "pve3"}};
 };
@@ -152,6 +160,54 @@ TEST_F(Locking, RefreshAsksAgain) {
   rig.home.factory.extensions.push_back({"siderolabs/new", "", "", "", ""});
   EXPECT_EQ(resolve(load(), before), before);
   EXPECT_EQ(resolve(load(), before, true).extensions.size(), before.extensions.size() + 1);
+}
+
+TEST_F(Locking, ADigestIsReadOnceAndOnlyWhenItIsAskedFor) {
+  const spec::Lock plain = resolve(load());
+  EXPECT_THAT(read, testing::IsEmpty());
+  const spec::Lock lock = resolve(load(), plain, false, /*digests=*/true);
+  const auto& [file, image] = *lock.images.begin();
+  std::string why;
+  const auto real = rig.home.factory.image(net::Url::parse(image.url)->target, why);
+  ASSERT_TRUE(real) << why;
+  EXPECT_EQ(image.sha256, to_hex(secrets::crypto::sha256(real->bytes)));
+  EXPECT_THAT(read, ElementsAre(testing::Pair(file, 4096u))) << "three nodes share it";
+  spec::Lock without = lock;
+  without.images.begin()->second.sha256.clear();
+  EXPECT_EQ(without, plain);
+
+  const std::uint64_t before = asked();
+  EXPECT_EQ(resolve(load(), lock, false, true), lock);
+  EXPECT_EQ(resolve(load(), lock), lock) << "it stays without being asked for";
+  EXPECT_EQ(asked(), before);
+
+  spec::Lock old = lock;
+  old.images.begin()->second.sha256 = std::string(64, 'a');
+  EXPECT_EQ(resolve(load(), old, false, true), old) << "one that a user wrote is kept";
+  EXPECT_EQ(resolve(load(), old, /*refresh=*/true), old);
+  EXPECT_EQ(resolve(load(), old, true, true), lock);
+}
+
+TEST_F(Locking, WithMetaEveryNodesImageIsRead) {
+  const spec::Lock lock = resolve(load("meta"), {}, false, true);
+  std::set<std::string> digests;
+  for (const auto& [file, image] : lock.images) digests.insert(image.sha256);
+  EXPECT_EQ(digests.size(), 3u);
+  EXPECT_EQ(read.size(), 3u);
+}
+
+TEST_F(Locking, AnImageOfAnotherSizeThanThePinnedOneGetsNoDigest) {
+  const spec::Lock before = resolve(load());
+  rig.home.factory.truncate = true;
+  try {
+    resolve(load(), before, false, true);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Conflict);
+    EXPECT_THAT(error.render(), testing::AllOf(HasSubstr("has 9 bytes, and 4096 are pinned"),
+                                               HasSubstr("looking for the image of cp-1"),
+                                               HasSubstr("--refresh --digest")));
+  }
 }
 
 TEST_F(Locking, ALockOfAnotherClusterIsRefused) {

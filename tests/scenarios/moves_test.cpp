@@ -157,7 +157,7 @@ TEST_F(Moves, AFullCloneGoesToAnotherHostAndALinkedOneStays) {
 class Backups : public Moves {
  protected:
   Backups() {
-    lab.vm(100, {{"name", "first"}, {"net0", "virtio,bridge=vmbr0"}});
+    lab.vm(100, {{"name", "first"}, {"net0", "virtio,bridge=vmbr0"}, {"ide2", "thin:cloudinit"}});
     lab.dc->find_volume("disks:100/vm-100-disk-0.qcow2", *lab.dc->find_node("pve1"))
         ->image.identity = "talos";
     back_up();
@@ -204,6 +204,8 @@ TEST_F(Backups, ARestoredVmIsTheSameUntilItIsMadeUnique) {
   EXPECT_NE(vm(102).config.at("net0"), vm().config.at("net0"));
   EXPECT_EQ(vm(102).config.at("name"), "third");
   EXPECT_THAT(vm(102).config.at("scsi0"), StartsWith("thin:vm-102-disk-0"));
+  EXPECT_EQ(vm(101).config.at("ide2"), "thin:vm-101-cloudinit,media=cdrom") << "made anew";
+  EXPECT_NE(lab.dc->find_volume("thin:vm-102-cloudinit", *lab.dc->find_node("pve1")), nullptr);
 }
 
 TEST_F(Backups, AVmThatIsThereIsReplacedOnlyWithForceAndWhenItIsOff) {

@@ -103,6 +103,25 @@ Routine<void> restore_disks(Worker& worker, const Restore& what, const Archive& 
     drive->options["file"] = volid;
     config[key] = print_drive(dc.schema, *drive);
   }
+  // The drive for cloud-init is in no archive: it is made anew under the new id, and filled by the
+  // next start.
+  for (auto& [key, value] : config) {
+    if (!is_drive_key(key)) continue;
+    auto drive = parse_drive(dc.schema, key, value);
+    if (!drive || !drive->is_cloudinit()) continue;
+    const auto from = VolumeId::parse(drive->file());
+    Allocation target;
+    target.storage = what.storage.empty() ? from->storage : what.storage;
+    target.vmid = what.id;
+    target.format = format_for(dc.get_storage_on(target.storage, worker.node), "", "raw");
+    target.name = fmt::format("vm-{}-cloudinit", what.id);
+    target.bytes = 4ull << 20;
+    const std::string volid = co_await allocate({worker, &worker}, target);
+    made.push_back(volid);
+    worker.log(fmt::format("new volume ID is '{}'", volid));
+    drive->options["file"] = volid;
+    value = print_drive(dc.schema, *drive);
+  }
 }
 
 }  // namespace
