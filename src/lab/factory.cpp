@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "base/version.hpp"
 #include "lab/factory_catalog.hpp"
+#include "lab/image_bytes.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -252,10 +253,9 @@ std::optional<ImageFactory::Image> ImageFactory::image(std::string_view path,
   image.facts.virtual_size = kind == "iso" ? 0 : std::uint64_t{1246} << 20;
   image.facts.identity = fmt::format("talos {} {} {}{}{}", parts[3], platform, parts[2],
                                      arch == "arm64" ? " arm64" : "", secure ? " secureboot" : "");
-  // A real file: names what it is, then a block that differs by image.
-  image.bytes = image.facts.identity + "\n";
-  while (image.bytes.size() < 4096) image.bytes += sha256_hex(image.bytes) + "\n";
-  image.bytes.resize(4096);
+  image.bytes =
+      image_bytes(image.facts,
+                  image.compression.empty() ? kind : fmt::format("{}.{}", kind, image.compression));
   return image;
 }
 

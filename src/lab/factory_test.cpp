@@ -1,6 +1,7 @@
 #include "lab/factory.hpp"
 
 #include "base/error.hpp"
+#include "lab/image_bytes.hpp"
 #include "lab/wire.hpp"
 #include "net/transport.hpp"
 
@@ -74,6 +75,23 @@ TEST_F(Factory, HostsOfTheSimulationSeeWhatWouldBoot) {
   EXPECT_EQ(file->image.identity, std::string("talos v1.11.5 nocloud ") + agent_id);
   EXPECT_EQ(file->compression, "xz");
   EXPECT_FALSE(web.find("http://factory.lab/image/none/v1.11.5/nocloud-amd64.raw.xz"));
+}
+
+TEST_F(Factory, WhoeverGetsTheBytesKnowsTheImage) {
+  factory.add(agent);
+  const std::string path = std::string("/image/") + agent_id + "/v1.11.5/nocloud-amd64.";
+  for (const char* kind : {"qcow2", "raw"}) {
+    const auto known = recognise_image(send("GET", path + kind).body);
+    ASSERT_TRUE(known) << kind;
+    EXPECT_EQ(known->image.format, kind);
+    EXPECT_EQ(known->image.identity, std::string("talos v1.11.5 nocloud ") + agent_id);
+    EXPECT_GT(known->image.virtual_size, 1u << 30);
+  }
+  EXPECT_FALSE(recognise_image(send("GET", path + "raw.gz").body));
+  std::string damaged = send("GET", path + "qcow2").body;
+  damaged.back() = '!';
+  EXPECT_FALSE(recognise_image(damaged));
+  EXPECT_FALSE(recognise_image(damaged.substr(0, 9)));
 }
 
 TEST_F(Factory, ListsVersionsAndExtensions) {

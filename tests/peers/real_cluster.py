@@ -7,7 +7,7 @@ import real_nodes
 from scenario import ROCCA, check, expect, tried, until
 
 TALOSCTL, VERSION, ETCD = os.environ["PEER_TALOSCTL"], os.environ["PEER_MACHINED_VERSION"], os.environ["PEER_ETCD_VERSION"]
-KUBERNETES = {"11": "v1.34.4", "13": "v1.35.3"}[VERSION.split(".")[1]]
+KUBERNETES = {"9": "v1.32.3", "13": "v1.35.3"}[VERSION.split(".")[1]]
 PLANES = {"cp-1": "10.5.0.11", "cp-2": "10.5.0.12", "cp-3": "10.5.0.13"}
 IMAGES = {"etcd": f"registry.nodes/etcd:{ETCD}", "kubelet": f"registry.nodes/kubelet:{KUBERNETES}"}
 # In container mode Talos is not installed: the disk is never looked for.

@@ -135,9 +135,10 @@ class Lab:
         run(ROCCA, "kubeconfig", "blue", "--file", "kubeconfig", **self.around)
         run(ROCCA, "talosconfig", "blue", "--file", "talosconfig", **self.around)
 
-    def proxmox(self, path, method="GET"):
+    def proxmox(self, path, method="GET", **form):
         """What the simulated Proxmox answers to a question of root's."""
-        said = run("curl", "-sS", "--insecure", "-X", method, "-H", f"Authorization: PVEAPIToken={self.info['rootToken']}",
+        fields = [word for key, value in form.items() for word in ("--data-urlencode", f"{key}={value}")]
+        said = run("curl", "-sS", "--insecure", "-X", method, "-H", f"Authorization: PVEAPIToken={self.info['rootToken']}", *fields,
                    f"{self.info['endpoint']}/api2/json{path}", **self.around)
         return json.loads(said)["data"]
 

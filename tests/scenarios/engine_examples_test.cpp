@@ -63,7 +63,9 @@ TEST_P(EngineExample, IsRaisedAndThenLeftAlone) {
   ClusterRig rig{options};
   rig.home.factory.versions.push_back("v" + to_string(*loaded.spec.talos.version));
   rig.home.dc.access.pools["talos"];
-  rig.home.dc.pci_mappings.insert("gpu");
+  for (const auto& [name, node] : rig.home.dc.nodes())
+    rig.home.dc.pci_mappings["gpu"].map.push_back("id=10de:2231,iommugroup=14,node=" + name +
+                                                  ",path=0000:01:00,subsystem-id=10de:147e");
   for (const char* who : {"rocca@pve", "rocca@pve!lab"})
     rig.home.dc.access.acl["/mapping/pci/gpu"][who]["PVEMappingUser"] = true;
   rig.files.write("/base.yaml", base);

@@ -190,29 +190,15 @@ Routine<text::Value> vnets(Call& call) {
   co_return rows;
 }
 
-Routine<text::Value> pci_mappings(Call& call) {
-  text::Value rows = text::Value::list();
-  for (const std::string& id : call.dc.pci_mappings)
-    if (call.may("/mapping/pci/" + id, {"Mapping.Audit", "Mapping.Use", "Mapping.Modify"}, true))
-      rows.append(object({{"id", string(id)}, {"map", text::Value::list()}}));
-  co_return rows;
-}
-
 }  // namespace
 
 std::vector<Route> cluster_routes() {
   return {
-      {"GET /version", version},
-      {"GET /nodes/{node}/version", version},
-      {"GET /cluster", cluster_index},
-      {"GET /cluster/resources", resources},
-      {"GET /cluster/nextid", next_id},
-      {"GET /cluster/status", status},
-      {"GET /cluster/options", options},
-      {"PUT /cluster/options", set_options},
-      {"GET /cluster/sdn/zones", zones},
-      {"GET /cluster/sdn/vnets", vnets},
-      {"GET /cluster/mapping/pci", pci_mappings},
+      {"GET /version", version},          {"GET /nodes/{node}/version", version},
+      {"GET /cluster", cluster_index},    {"GET /cluster/resources", resources},
+      {"GET /cluster/nextid", next_id},   {"GET /cluster/status", status},
+      {"GET /cluster/options", options},  {"PUT /cluster/options", set_options},
+      {"GET /cluster/sdn/zones", zones},  {"GET /cluster/sdn/vnets", vnets},
       {"GET /nodes/{node}/lxc", nothing},
   };
 }

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/uuid.hpp"
 #include "lab/pve/http.hpp"
+#include "lab/pve/pci.hpp"
 #include "lab/pve/resources.hpp"
 
 #include <fmt/format.h>
@@ -93,7 +94,7 @@ Datacenter::Datacenter(World& owner, Options given)
       domain_(given.domain) {
   for (const auto& table :
        {access_routes(), cluster_routes(), node_routes(), task_routes(), storage_routes(),
-        download_routes(), qemu_routes(), pool_routes(), ha_routes()})
+        download_routes(), qemu_routes(), pool_routes(), ha_routes(), pci_routes()})
     for (const Route& route : table)
       if (!handlers_.emplace(route.method, route.handle).second)
         throw Error(Fault::Bug, fmt::format("two handlers for {}", route.method));

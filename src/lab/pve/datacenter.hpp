@@ -19,7 +19,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -229,6 +228,19 @@ struct Route {
   Handle handle;
 };
 
+/// One function of a PCI device, as the host's kernel shows it.
+struct PciDevice {
+  std::string id;         // "10de:2231": vendor and device
+  std::string subsystem;  // empty: it has none
+  unsigned iommu_group = 0;
+};
+
+/// A name for devices, on every host another one (mapping/pci.cfg).
+struct PciMapping {
+  std::map<std::string, std::string> options;  // description, mdev, live-migration-capable
+  std::vector<std::string> map;                // "node=pve1,path=0000:01:00,id=10de:2231,…"
+};
+
 /// A Proxmox VE host: its daemons with three workers each, its tasks, its lock files.
 class Node {
  public:
@@ -250,6 +262,7 @@ class Node {
     bool active = true;
   };
   std::map<std::string, Bridge> bridges;
+  std::map<std::string, PciDevice> pci;  // by function: "0000:01:00.0"
   Locks locks;
   Instant booted;
 
@@ -332,7 +345,7 @@ class Datacenter {
   std::map<std::string, std::map<std::string, std::string>> ha_rules;
   std::map<std::string, std::map<std::string, std::string>> zones;  // SDN
   std::map<std::string, std::map<std::string, std::string>> vnets;
-  std::set<std::string> pci_mappings;
+  std::map<std::string, PciMapping> pci_mappings;
   std::map<unsigned, std::string> replication;  // VM -> its job: "100-0"
   Web web;
   /// What uploaded bytes stand for, where they are only a token of a large image.

@@ -1,10 +1,13 @@
 // Starting VMs: what Proxmox checks before it runs QEMU, and what QEMU itself refuses.
 
 #include "base/strings.hpp"
+#include "lab/pve/pci.hpp"
 #include "lab/pve/qemu.hpp"
 #include "lab/pve/resources.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace rocca::lab::pve {
 
@@ -34,17 +37,29 @@ void check_machine_version(const Process& process, const Keys& config) {
                   process.node.name));
 }
 
-void check_passthrough(const Process& process, const Keys& config) {
-  for (const auto& [key, value] : config) {
+bool is_q35(const Schema& schema, const Keys& config) {
+  const auto machine = config.find("machine");
+  if (machine == config.end()) return false;
+  const std::string type = parse_keys(schema, "machine", machine->second)["type"];
+  return type == "q35" || type.starts_with("pc-q35");
+}
+
+/// What the VM's QEMU takes of the host's devices.
+std::vector<std::string> choose_passthrough(const Process& process, const Vm& vm) {
+  std::vector<std::string> chosen;
+  for (const auto& [key, value] : vm.config) {
     if (family(key) != "hostpci[n]") continue;
-    Keys pci = parse_keys(process.dc.schema, "pve-qm-hostpci", value);
-    if (const std::string mapping = pci["mapping"]; !mapping.empty()) {
-      if (!process.dc.pci_mappings.contains(mapping))
-        die(fmt::format("PCI device mapping not found for '{}'", mapping));
-    } else {
-      die(fmt::format("no PCI device found for '{}'", pci["host"]));
+    std::vector<std::string> functions = choose_pci_devices(process, vm.id, key, value);
+    if (parse_keys(process.dc.schema, "pve-qm-hostpci", value)["pcie"] == "1" &&
+        !is_q35(process.dc.schema, vm.config))
+      die("q35 machine model is not enabled");
+    for (std::string& function : functions) {
+      if (std::find(chosen.begin(), chosen.end(), function) != chosen.end())
+        die(fmt::format("device '{}' assigned more than once", function));
+      chosen.push_back(std::move(function));
     }
   }
+  return chosen;
 }
 
 void check_numa(const Process& process, const Vm& vm) {
@@ -61,13 +76,6 @@ void check_numa(const Process& process, const Vm& vm) {
     die("total memory for NUMA nodes must be equal to vm static memory");
 }
 
-bool is_q35(const Schema& schema, const Keys& config) {
-  const auto machine = config.find("machine");
-  if (machine == config.end()) return false;
-  const std::string type = parse_keys(schema, "machine", machine->second)["type"];
-  return type == "q35" || type.starts_with("pc-q35");
-}
-
 /// What Proxmox looks at before QEMU is run, and what QEMU itself would refuse.
 void check_start(Worker& worker, const Vm& vm, const std::string& machine) {
   const Schema& schema = worker.dc.schema;
@@ -78,7 +86,7 @@ void check_start(Worker& worker, const Vm& vm, const std::string& machine) {
     die("KVM virtualisation configured, but not available. Either disable in VM configuration or "
         "enable in BIOS.");
   check_machine_version(worker, wanted);
-  check_passthrough(worker, vm.config);
+  choose_passthrough(worker, vm);
   const auto count = [&](const char* key) {
     const std::string* value = vm.find(key);
     return value == nullptr ? 1u : static_cast<unsigned>(parse_uint(*value).value_or(1));
@@ -160,6 +168,7 @@ Routine<void> start_guest(Worker& worker, unsigned vmid, StartOptions options) {
       for (const char* key : {"lock", "vmstate", "runningmachine", "runningcpu"})
         vm.config.erase(key);
     }
+    vm.pci = choose_passthrough(worker, vm);  // somebody else may have been faster
     set_running(worker.dc, vm);
     if (!options.machine.empty()) vm.running["machine"] = options.machine;
   }

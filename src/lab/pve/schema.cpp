@@ -440,7 +440,13 @@ Parameters Schema::check(const Method& method, const RawParameters& raw) const {
     Parameter parameter = found->second;
     parameter.name = name;
     if (parameter.type == Parameter::Type::List) {
-      parameters.set_list(name, given.values);
+      Parameter item = parameter;
+      item.type = Parameter::Type::String;
+      std::vector<std::string> values = given.values;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        if (auto problem = check_value(item, values[i]))
+          errors[fmt::format("{}[{}]", name, i)] = *problem;
+      parameters.set_list(name, std::move(values));
       continue;
     }
     if (given.list && !parameter.format.ends_with("-list")) {

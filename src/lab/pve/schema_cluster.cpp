@@ -90,8 +90,22 @@ group ha-rule
 9: DELETE /cluster/ha/rules/{rule} | ["perm","/",["Sys.Console"]] | protected
   rule format=pve-configid
 
+format pve-pci-map
+  description? len=..4096; id pattern=[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}; iommugroup? int; node format=pve-node
+  path pattern=(?:[a-f0-9]{4,}:[a-f0-9]{2}:[a-f0-9]{2}(?:\.[a-f0-9])?\x3b)*[a-f0-9]{4,}:[a-f0-9]{2}:[a-f0-9]{2}(?:\.[a-f0-9])?
+  subsystem-id? pattern=[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}
+group pci-mapping
+  description? len=..4096; id format=pve-configid; live-migration-capable? bool; mdev? bool
 GET /cluster/mapping/pci | all |
   check-node? format=pve-node
+POST /cluster/mapping/pci | ["perm","/mapping/pci",["Mapping.Modify"]] | protected
+  use pci-mapping; map list format=pve-pci-map
+GET /cluster/mapping/pci/{id} | ["or",["perm","/mapping/pci/{id}",["Mapping.Use"]],["perm","/mapping/pci/{id}",["Mapping.Modify"]],["perm","/mapping/pci/{id}",["Mapping.Audit"]]] | protected
+  id format=pve-configid
+PUT /cluster/mapping/pci/{id} | ["perm","/mapping/pci/{id}",["Mapping.Modify"]] | protected
+  use pci-mapping; map? list format=pve-pci-map; delete? len=..4096 format=pve-configid-list; digest? len=..64
+DELETE /cluster/mapping/pci/{id} | ["perm","/mapping/pci",["Mapping.Modify"]] | protected
+  id format=pve-configid
 GET /cluster/sdn/vnets | all |
   pending? bool; running? bool
 GET /cluster/sdn/zones | all |

@@ -282,7 +282,7 @@ GET /nodes/{node}/qemu/{vmid}/agent | all | node
 8: POST /nodes/{node}/qemu/{vmid}/agent/suspend-ram | ["perm","/vms/{vmid}",["VM.Monitor"]] | protected node
 9: POST /nodes/{node}/qemu/{vmid}/agent/suspend-ram | ["perm","/vms/{vmid}",["VM.PowerMgmt","VM.GuestAgent.Unrestricted"],"any",1] | protected node
 8: POST /nodes/{node}/qemu/{vmid}/agent/exec | ["perm","/vms/{vmid}",["VM.Monitor"]] | protected node
-  command list; input-data? len=..65536
+  command list format=string; input-data? len=..65536
 9: POST /nodes/{node}/qemu/{vmid}/agent/exec | ["perm","/vms/{vmid}",["VM.GuestAgent.Unrestricted"]] | protected node
   command list; input-data? len=..65536
 8: GET /nodes/{node}/qemu/{vmid}/agent/exec-status | ["perm","/vms/{vmid}",["VM.Monitor"]] | protected node

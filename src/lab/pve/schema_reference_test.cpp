@@ -132,7 +132,9 @@ class Comparison {
     if (const text::Value* list = theirs.find("enum"); list != nullptr && list->is_list())
       for (const text::Value& item : list->items()) values.push_back(item.text());
     expect(name + " enum", join(values, ","), join(ours.values, ","));
-    const text::Value* format = theirs.find("format");
+    const text::Value* format = ours.type == Parameter::Type::List
+                                    ? theirs.find({"items", "format"})
+                                    : theirs.find("format");
     if (format != nullptr && format->is_map()) {
       const Format* mine = schema_.find_format(ours.format);
       if (mine == nullptr)

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace rocca::lab::pve {
 
@@ -29,7 +30,8 @@ struct Vm {
   Power power = Power::Stopped;
   std::optional<unsigned> pid;
   Instant started{};
-  ConfigSection running;  // the config its QEMU was started with; empty when stopped
+  ConfigSection running;         // the config its QEMU was started with; empty when stopped
+  std::vector<std::string> pci;  // the host's functions that its QEMU was given when it started
   std::map<std::int64_t, std::pair<int, std::string>> guest_processes;  // started by agent/exec
   std::int64_t next_guest_pid = 106;
 

@@ -27,11 +27,32 @@ variable "memory" { default = 4096 }
 variable "on_destroy" { default = false }
 variable "tpm" { default = true }
 variable "wait_for_health" { default = false }
+# An image that lies here, and is uploaded instead of one that Proxmox downloads; disks are made of it on the host, over SSH.
+variable "image_file" { default = null }
+variable "ssh" {
+  type    = object({ private_key = string, nodes = map(object({ address = string, port = number })) })
+  default = null
+}
 
 provider "proxmox" {
   endpoint  = var.proxmox_endpoint
   api_token = var.proxmox_token
   insecure  = true
+  dynamic "ssh" {
+    for_each = var.ssh == null ? [] : [var.ssh]
+    content {
+      username    = "root"
+      private_key = ssh.value.private_key
+      dynamic "node" {
+        for_each = ssh.value.nodes
+        content {
+          name    = node.key
+          address = node.value.address
+          port    = node.value.port
+        }
+      }
+    }
+  }
 }
 
 locals {
@@ -65,11 +86,23 @@ resource "talos_image_factory_schematic" "talos" {
 }
 
 resource "proxmox_virtual_environment_download_file" "talos" {
+  count        = var.image_file == null ? 1 : 0
   node_name    = var.proxmox_pve_node_name
   datastore_id = "local"
   content_type = "import"
   file_name    = "${var.prefix}.qcow2"
   url          = "https://factory.talos.dev/image/${talos_image_factory_schematic.talos.id}/v${var.talos_version}/nocloud-amd64.qcow2"
+}
+
+resource "proxmox_virtual_environment_file" "talos" {
+  count        = var.image_file == null ? 0 : 1
+  node_name    = var.proxmox_pve_node_name
+  datastore_id = "local"
+  content_type = "iso"
+  source_file {
+    path      = var.image_file
+    file_name = "${var.prefix}.img"
+  }
 }
 
 resource "proxmox_virtual_environment_vm" "controller" {
@@ -118,7 +151,8 @@ resource "proxmox_virtual_environment_vm" "controller" {
     discard      = "on"
     size         = 40
     file_format  = "raw"
-    import_from  = proxmox_virtual_environment_download_file.talos.id
+    file_id      = var.image_file == null ? null : proxmox_virtual_environment_file.talos[0].id
+    import_from  = var.image_file == null ? proxmox_virtual_environment_download_file.talos[0].id : null
   }
   agent {
     enabled = true
@@ -181,7 +215,8 @@ resource "proxmox_virtual_environment_vm" "worker" {
     discard      = "on"
     size         = 40
     file_format  = "raw"
-    import_from  = proxmox_virtual_environment_download_file.talos.id
+    file_id      = var.image_file == null ? null : proxmox_virtual_environment_file.talos[0].id
+    import_from  = var.image_file == null ? proxmox_virtual_environment_download_file.talos[0].id : null
   }
   disk {
     datastore_id = "local-lvm"

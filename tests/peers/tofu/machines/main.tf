@@ -1,4 +1,5 @@
-# A cluster as a map of machines: one image per host, cloud-init addresses or DHCP, SeaBIOS, a disk for data, the agent on.
+# A cluster as a map of machines: one image per host (and one more for machines with a graphics card), cloud-init addresses or DHCP, SeaBIOS,
+# a disk for data, the agent on. With `image = "raw.gz"` Proxmox unpacks the image, and disks are made of it on the host, over SSH.
 # The shape is that of modules which people use today; the text is our own.
 
 terraform {
@@ -9,7 +10,11 @@ terraform {
 }
 
 variable "proxmox" {
-  type = object({ endpoint = string, api_token = string })
+  type = object({
+    endpoint  = string
+    api_token = string
+    ssh       = optional(object({ private_key = string, nodes = map(object({ address = string, port = number })) }))
+  })
 }
 
 variable "cluster" {
@@ -24,6 +29,8 @@ variable "cluster" {
     bridge             = optional(string, "vmbr0")
     vlan_id            = optional(number)
     network_dhcp       = optional(bool, false)
+    image              = optional(string, "qcow2")
+    gpu_extensions     = optional(list(string), [])
   })
 }
 
@@ -39,17 +46,43 @@ variable "vms" {
     data_disk_size = optional(number, 20)
     install_disk   = optional(string, "/dev/sda")
     labels         = optional(map(string), {})
+    gpu            = optional(string)
   }))
+}
+
+variable "pci" {
+  type    = map(object({ name = string, id = string, iommu_group = number, node = string, path = string, subsystem_id = string }))
+  default = {}
 }
 
 provider "proxmox" {
   endpoint  = var.proxmox.endpoint
   api_token = var.proxmox.api_token
   insecure  = true
+  dynamic "ssh" {
+    for_each = var.proxmox.ssh == null ? [] : [var.proxmox.ssh]
+    content {
+      username    = "root"
+      private_key = ssh.value.private_key
+      dynamic "node" {
+        for_each = ssh.value.nodes
+        content {
+          name    = node.key
+          address = node.value.address
+          port    = node.value.port
+        }
+      }
+    }
+  }
 }
 
 locals {
-  hosts   = toset([for vm in var.vms : vm.host_node])
+  unpacked = var.cluster.image == "raw.gz"
+  common   = ["siderolabs/qemu-guest-agent"]
+  # Machines with a card have drivers in their image, if there are any to have.
+  kind       = { for key, vm in var.vms : key => vm.gpu != null && length(var.cluster.gpu_extensions) > 0 ? "gpu" : "plain" }
+  schematics = merge({ plain = local.common }, contains(values(local.kind), "gpu") ? { gpu = concat(local.common, var.cluster.gpu_extensions) } : {})
+  images     = { for key, vm in var.vms : "${vm.host_node}/${local.kind[key]}" => { host = vm.host_node, kind = local.kind[key] }... }
   control = { for key, vm in var.vms : key => vm if vm.machine_type == "controlplane" }
   workers = { for key, vm in var.vms : key => vm if vm.machine_type == "worker" }
   # With DHCP the address is what the guest agent tells: the first of the first card that is not the loopback.
@@ -64,17 +97,32 @@ locals {
 }
 
 resource "talos_image_factory_schematic" "this" {
-  schematic = yamlencode({ customization = { systemExtensions = { officialExtensions = ["siderolabs/qemu-guest-agent"] } } })
+  for_each  = local.schematics
+  schematic = yamlencode({ customization = { systemExtensions = { officialExtensions = each.value } } })
 }
 
 resource "proxmox_virtual_environment_download_file" "image" {
-  for_each     = local.hosts
-  node_name    = each.key
-  content_type = "import"
-  datastore_id = "local"
-  file_name    = "${var.cluster.name}-talos-${var.cluster.talos_version}-nocloud-amd64.qcow2"
-  url          = "https://factory.talos.dev/image/${talos_image_factory_schematic.this.id}/${var.cluster.talos_version}/nocloud-amd64.qcow2"
-  overwrite    = false
+  for_each                = local.images
+  node_name               = each.value[0].host
+  content_type            = local.unpacked ? "iso" : "import"
+  datastore_id            = "local"
+  file_name               = "${var.cluster.name}-talos-${substr(talos_image_factory_schematic.this[each.value[0].kind].id, 0, 8)}-${var.cluster.talos_version}-nocloud-amd64.${local.unpacked ? "img" : "qcow2"}"
+  url                     = "https://factory.talos.dev/image/${talos_image_factory_schematic.this[each.value[0].kind].id}/${var.cluster.talos_version}/nocloud-amd64.${var.cluster.image}"
+  decompression_algorithm = local.unpacked ? "gz" : null
+  overwrite               = false
+}
+
+resource "proxmox_virtual_environment_hardware_mapping_pci" "this" {
+  for_each = var.pci
+  name     = each.value.name
+  comment  = "for ${var.cluster.name}"
+  map = [{
+    id           = each.value.id
+    iommu_group  = each.value.iommu_group
+    node         = each.value.node
+    path         = each.value.path
+    subsystem_id = each.value.subsystem_id
+  }]
 }
 
 resource "proxmox_virtual_environment_vm" "vms" {
@@ -110,7 +158,9 @@ resource "proxmox_virtual_environment_vm" "vms" {
   disk {
     interface    = "scsi0"
     datastore_id = each.value.datastore_id
-    import_from  = proxmox_virtual_environment_download_file.image[each.value.host_node].id
+    # Over SSH from the file itself, or by the API.
+    file_id      = local.unpacked ? proxmox_virtual_environment_download_file.image["${each.value.host_node}/${local.kind[each.key]}"].id : null
+    import_from  = local.unpacked ? null : proxmox_virtual_environment_download_file.image["${each.value.host_node}/${local.kind[each.key]}"].id
     file_format  = "raw"
     size         = each.value.os_disk_size
     iothread     = true
@@ -125,6 +175,16 @@ resource "proxmox_virtual_environment_vm" "vms" {
     iothread     = true
     discard      = "on"
     cache        = "writethrough"
+  }
+  dynamic "hostpci" {
+    for_each = each.value.gpu == null ? [] : [each.value.gpu]
+    content {
+      device  = "hostpci0"
+      mapping = proxmox_virtual_environment_hardware_mapping_pci.this[hostpci.value].name
+      pcie    = true
+      rombar  = true
+      xvga    = false
+    }
   }
   initialization {
     datastore_id = each.value.datastore_id
@@ -168,7 +228,7 @@ resource "talos_machine_configuration_apply" "this" {
       machine = {
         install = {
           disk  = each.value.install_disk
-          image = "factory.talos.dev/installer/${talos_image_factory_schematic.this.id}:${var.cluster.talos_version}"
+          image = "factory.talos.dev/installer/${talos_image_factory_schematic.this[local.kind[each.key]].id}:${var.cluster.talos_version}"
         }
         network = { hostname = "${var.cluster.name}-${each.key}" }
         kernel  = { modules = [{ name = "zfs" }] }
