@@ -82,7 +82,9 @@ std::string Schematic::id() const {
   const std::string text = canonical();
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
+  // EVP_sha256() only names it: OpenSSL 3 would look for the code behind it at each digest.
+  static const EVP_MD* const kind = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  if (EVP_Digest(text.data(), text.size(), digest.data(), &size, kind, nullptr) != 1)
     throw Error(Fault::Bug, "the crypto library failed: SHA-256");
   return to_hex({reinterpret_cast<const char*>(digest.data()), size});
 }

@@ -4,8 +4,22 @@
 
 namespace rocca::lab {
 
+ChainCache::Known& ChainCache::known() {
+  thread_local Known all;
+  return all;
+}
+
+std::pair<std::optional<std::string>&, bool> ChainCache::verdict_of(std::string asked) {
+  auto& verdicts = known().verdicts;
+  if (verdicts.size() >= most && !verdicts.contains(asked)) verdicts.clear();
+  const auto [found, fresh] = verdicts.try_emplace(std::move(asked));
+  return {found->second, fresh};
+}
+
 const ChainCache::Look& ChainCache::look(const std::string& pem) {
-  const auto [found, fresh] = looks_.try_emplace(pem);
+  auto& looks = known().looks;
+  if (looks.size() >= most && !looks.contains(pem)) looks.clear();
+  const auto [found, fresh] = looks.try_emplace(pem);
   Look& look = found->second;
   if (!fresh) return look;
   auto facts = leaf_facts(pem);
@@ -34,19 +48,19 @@ std::optional<std::string> ChainCache::refuse_server(const std::string& chain, c
   const bool lasting = tls.trust == net::Tls::Trust::Authority && current(chain, now) &&
                        current(tls.authority_pem, now);
   if (!lasting) return lab::refuse_server(chain, tls, host, now);
-  const auto [known, fresh] =
-      verdicts_.try_emplace(chain + tls.authority_pem + host + " " + tls.server_name);
-  if (fresh) known->second = lab::refuse_server(chain, tls, host, now);
-  return known->second;
+  const auto [verdict, fresh] =
+      verdict_of(chain + tls.authority_pem + host + " " + tls.server_name);
+  if (fresh) verdict = lab::refuse_server(chain, tls, host, now);
+  return verdict;
 }
 
 std::optional<std::string> ChainCache::refuse_client(const std::string& chain,
                                                      const std::string& authority, Instant now) {
   if (!current(chain, now) || !current(authority, now))
     return lab::refuse_client(chain, authority, now);
-  const auto [known, fresh] = verdicts_.try_emplace("client " + chain + authority);
-  if (fresh) known->second = lab::refuse_client(chain, authority, now);
-  return known->second;
+  const auto [verdict, fresh] = verdict_of("client " + chain + authority);
+  if (fresh) verdict = lab::refuse_client(chain, authority, now);
+  return verdict;
 }
 
 }  // namespace rocca::lab

@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace rocca::lab {
 
 /// Reads and verifies certificate chains once. The same few come with every exchange, and looking
-/// at them with OpenSSL costs more than all the rest of a simulated request.
+/// at them with OpenSSL costs more than all the rest of a simulated request. What was found out
+/// about a text is true in every simulated world, and all of a thread share it.
 class ChainCache {
  public:
   struct Look {
@@ -31,8 +33,14 @@ class ChainCache {
  private:
   bool current(const std::string& pem, Instant now);
 
-  std::unordered_map<std::string, Look> looks_;
-  std::unordered_map<std::string, std::optional<std::string>> verdicts_;
+  struct Known {
+    std::unordered_map<std::string, Look> looks;
+    std::unordered_map<std::string, std::optional<std::string>> verdicts;
+  };
+  static constexpr std::size_t most = 1024;  // texts that are remembered
+  static Known& known();
+  /// What was said, and whether nobody has asked before.
+  static std::pair<std::optional<std::string>&, bool> verdict_of(std::string asked);
 };
 
 }  // namespace rocca::lab

@@ -24,7 +24,9 @@ using text::Value;
 std::string sha256_hex(std::string_view bytes) {
   std::array<unsigned char, 32> digest{};
   unsigned size = 0;
-  EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
+  // Only fetched: what EVP_sha256() names is looked for anew at each digest.
+  static EVP_MD* const kind = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, kind, nullptr);
   return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 

@@ -86,6 +86,14 @@ bool has(const Words& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+/// Does the key with this value mean the same as no key?
+bool is_default(const Shape& shape, std::string_view key, std::string_view value) {
+  return std::any_of(shape.defaults.begin(), shape.defaults.end(), [&](std::string_view each) {
+    return each.size() == key.size() + 1 + value.size() && each.starts_with(key) &&
+           each[key.size()] == '=' && each.ends_with(value);
+  });
+}
+
 constexpr std::array<std::string_view, 15> nic_models = {
     "virtio",   "e1000",  "e1000-82540em", "e1000-82544gc", "e1000-82545em",
     "e1000e",   "i82551", "i82557b",       "i82559er",      "ne2k_isa",
@@ -241,7 +249,7 @@ bool PropertyString::erase(std::string_view key) {
 std::string PropertyString::print() const {
   const Shape* shape = find_shape(option_);
   const std::string_view default_key = shape != nullptr ? shape->default_key : "";
-  std::vector<Property> rest;
+  std::vector<const Property*> rest;
   std::string text;
   for (const Property& property : properties_) {
     if (!default_key.empty() && property.key == default_key) {
@@ -249,14 +257,14 @@ std::string PropertyString::print() const {
       if (family(option_) == "net")
         if (const std::string* mac = find("macaddr")) text += "=" + *mac;
     } else if (!(family(option_) == "net" && property.key == "macaddr")) {
-      rest.push_back(property);
+      rest.push_back(&property);
     }
   }
   std::sort(rest.begin(), rest.end(),
-            [](const Property& a, const Property& b) { return a.key < b.key; });
-  for (const Property& property : rest) {
+            [](const Property* a, const Property* b) { return a->key < b->key; });
+  for (const Property* property : rest) {
     if (!text.empty()) text += ',';
-    text += property.key + "=" + property.value;
+    text.append(property->key).append(1, '=').append(property->value);
   }
   return text;
 }
@@ -294,7 +302,7 @@ std::string normalise(std::string_view option, std::string_view value) {
       if (const auto bytes = parse_size(text)) text = print_size(*bytes);
     if (key == "uuid") text = to_lower(text);
     if (key == "flags" || key == "trunks") text = sorted_list(text, ";", ';');
-    if (has(shape->defaults, fmt::format("{}={}", key, text))) continue;
+    if (is_default(*shape, key, text)) continue;
     canonical.set(key, std::move(text));
   }
   return canonical.print();
@@ -303,6 +311,7 @@ std::string normalise(std::string_view option, std::string_view value) {
 bool same_meaning(std::string_view option, std::string_view wanted, std::string_view found) {
   // `1` asks for a generated one.
   if (option == "vmgenid" && trim(wanted) == "1") return true;
+  if (wanted == found) return true;
   const Shape* shape = find_shape(option);
   if (shape == nullptr) return normalise(option, wanted) == normalise(option, found);
   PropertyString a = PropertyString::parse(option, normalise(option, wanted));

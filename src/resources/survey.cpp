@@ -196,6 +196,23 @@ void Survey::resized(proxmox::Vmid vmid, const std::string& slot, Bytes size) {
   config.digest.clear();  // it is another one now, and nobody knows it
 }
 
+void Survey::planned(proxmox::Vmid vmid, const Halt& halt) {
+  const std::lock_guard lock{mutex_};
+  halts_.insert_or_assign(vmid, std::pair{clock_.tick(), halt});
+}
+
+std::optional<Halt> Survey::just_planned(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  const auto found = halts_.find(vmid);
+  if (found == halts_.end() || clock_.tick() - found->second.first > a_moment) return std::nullopt;
+  return found->second.second;
+}
+
+void Survey::acted(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  halts_.erase(vmid);
+}
+
 void Survey::making(proxmox::Vmid vmid) {
   const std::lock_guard lock{mutex_};
   makes_.insert(vmid);
@@ -316,7 +333,9 @@ Duration Survey::waiting_since(const std::string& name) {
 Duration Survey::first_ask(const proxmox::Upid& upid, Duration least, Duration leeway) {
   const std::lock_guard lock{mutex_};
   const Tick now = clock_.tick();
-  return tasks_[upid.node].pace.begin(upid.text, upid.type, now, least, leeway) - now;
+  TaskList& list = tasks_[upid.node];
+  list.tasks.try_emplace(upid.text, proxmox::Task{upid, true, ""});
+  return list.pace.begin(upid.text, upid.type, now, least, leeway) - now;
 }
 
 Duration Survey::ask_again(const proxmox::Upid& upid) {
@@ -459,8 +478,6 @@ std::optional<proxmox::Task> Survey::ask_alone(proxmox::Client& client, const pr
 
 std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox::Upid& upid) {
   proxmox::TaskFilter filter;
-  // A receipt of an earlier run is older than this one; its task is asked for alone then.
-  filter.since = since_ - 10min;
   {
     const std::lock_guard lock{mutex_};
     TaskList& list = tasks_[upid.node];
@@ -475,7 +492,7 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
     if (still_fresh(list) > Duration{})
       return found == list.tasks.end() ? std::nullopt : std::optional{found->second};
     list.under_way = true;
-    if (!list.ever) filter.since = since_ - lookback;
+    filter.since = list.ever ? oldest_open(list, upid) : since_ - lookback;
   }
   struct Done {
     Survey& survey;
@@ -493,11 +510,27 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
     list.read = asked;
     list.took = clock_.tick() - asked;
     list.ever = true;
-    for (const proxmox::TaskRow& row : rows) take(list, row);
-    const auto found = list.tasks.find(upid.text);
-    if (found != list.tasks.end()) return found->second;
+    bool told = false;
+    for (const proxmox::TaskRow& row : rows) {
+      take(list, row);
+      told = told || row.upid == upid;
+    }
+    if (told) return list.tasks.at(upid.text);
   }
-  return ask_alone(client, upid);
+  const auto alone = ask_alone(client, upid);
+  const std::lock_guard lock{mutex_};
+  if (alone) tasks_[upid.node].tasks.insert_or_assign(upid.text, *alone);
+  return alone;
+}
+
+/// Since when a list tells of all that are waited for: nobody needs the rest a second time. A
+/// receipt of an earlier run is older than this one; its task is asked for alone then. Called with
+/// the lock.
+Instant Survey::oldest_open(const TaskList& list, const proxmox::Upid& asked) const {
+  Instant oldest = asked.started;
+  for (const auto& [name, task] : list.tasks)
+    if (task.running && list.pace.goes_on(name)) oldest = std::min(oldest, task.upid.started);
+  return std::max(oldest, since_ - 10min);
 }
 
 /// How long the last list is still as good as a new one: a host that needs long to tell it is not

@@ -4,6 +4,7 @@
 #include "engine/guards.hpp"
 #include "engine/resource.hpp"
 #include "proxmox/client.hpp"
+#include "resources/halt.hpp"
 #include "resources/pace.hpp"
 #include "resources/search.hpp"
 #include "talos/waits.hpp"
@@ -91,6 +92,12 @@ class Survey {
     std::set<proxmox::Vmid> but = {};
   };
   std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
+
+  /// What is to be done next so that it goes off, for whoever does it a moment later: two requests
+  /// tell that, and they are the same two. Until `acted`.
+  void planned(proxmox::Vmid vmid, const Halt& halt);
+  std::optional<Halt> just_planned(proxmox::Vmid vmid);
+  void acted(proxmox::Vmid vmid);
 
   /// This run has begun to make it: there is nothing on its disks that was there before.
   void making(proxmox::Vmid vmid);
@@ -191,6 +198,7 @@ class Survey {
   };
   static void take(TaskList& list, const proxmox::TaskRow& row);
   Duration still_fresh(const TaskList& list) const;
+  Instant oldest_open(const TaskList& list, const proxmox::Upid& asked) const;
   std::optional<proxmox::Task> ask_alone(proxmox::Client& client, const proxmox::Upid& upid);
 
   const Clock& clock_;
@@ -201,6 +209,7 @@ class Survey {
   std::map<proxmox::Vmid, std::pair<std::string, proxmox::VmConfig>> configs_;
   std::map<proxmox::Vmid, engine::Shown> shown_;  // stays when a configuration is forgotten
   Tick refreshed_{};                              // when that was last begun
+  std::map<proxmox::Vmid, std::pair<Tick, Halt>> halts_;
   std::set<proxmox::Vmid> suspects_, makes_, contended_;
   std::map<std::string, std::vector<proxmox::StorageInfo>> storages_;
   std::map<std::string, std::vector<proxmox::Volume>> volumes_;  // "host storage content"

@@ -59,8 +59,13 @@ class LeftoverVm final : public Thing {
       return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
     }
     const proxmox::VmRow& row = sight.found->row;
+    std::optional<Halt> halt = world.survey.just_planned(row.vmid);
+    if (!halt) {
+      halt = plan_halt(world, row);
+      world.survey.planned(row.vmid, *halt);
+    }
     Live live{id_of(row),
-              {{"vm", row.name}, {"power", plan_halt(world, row).text()}},
+              {{"vm", row.name}, {"power", halt->text()}},
               facts_of(*sight.found, identity_, false, "")};
     // Where all of them go, etcd counts on nobody.
     live.facts["role"] = !role_.empty() || whole_cluster_
@@ -112,7 +117,7 @@ class LeftoverVm final : public Thing {
     const auto upid = proxmox::Upid::parse(receipt.token);
     if (upid && begun_now && receipt.ask_after == Duration{})
       receipt.ask_after =
-          world.survey.first_ask(*upid, receipt.act == "shutdown" ? 1s : 60ms, 40ms);
+          world.survey.first_ask(*upid, receipt.act == "shutdown" ? 2s : 60ms, 40ms);
     return receipt;
   }
 
@@ -178,7 +183,16 @@ class LeftoverVm final : public Thing {
       sight = find_vm(world, search());
       if (!sight.found) return {};
     }
-    return remove_vm(world, sight.found->row);
+    // How it stands was read for this very act. Its lock has just been read once more: another one
+    // says that somebody has begun something since. Whether it is off is looked at again: a start
+    // that a killed run has left may be over by now, and what runs is not destroyed.
+    const proxmox::VmRow& row = sight.found->row;
+    std::optional<Halt> halt = world.survey.just_planned(row.vmid);
+    const std::string lock = sight.found->config.value_or("lock", "");
+    if (halt &&
+        (halt->next == Halt::Next::Nothing || halt->lock != (lock == "suspended" ? "" : lock)))
+      halt.reset();
+    return remove_vm(world, row, halt);
   }
 
   VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }

@@ -224,9 +224,10 @@ Receipt halt_vm(World& world, const proxmox::VmRow& row) {
   return act(world, row, halt);
 }
 
-Receipt remove_vm(World& world, const proxmox::VmRow& row) try {
+Receipt remove_vm(World& world, const proxmox::VmRow& row, const std::optional<Halt>& known) try {
   proxmox::Client& client = world.proxmox();
-  const Halt halt = plan_halt(world, row);
+  const Halt halt = known ? *known : plan_halt(world, row);
+  world.survey.acted(row.vmid);
   const Receipt receipt = act(world, row, halt);
   if (!receipt.token.empty()) return receipt;
   world.survey.forget(row.vmid);

@@ -185,8 +185,8 @@ std::string first_note(const Cluster& cluster, const std::string& node, bool con
 }
 
 /// What will not be as wished after the next start, because somebody said so.
-void add_pending(const VmWish& wish, const proxmox::VmConfig& config, Fields& fields) {
-  const auto options = wish.options();
+void add_pending(const VmWish& wish, const std::map<std::string, std::string>& options,
+                 const proxmox::VmConfig& config, Fields& fields) {
   for (const auto& [option, value] : config.pending) {
     const auto disk = std::find_if(
         wish.disks.begin(), wish.disks.end(),
@@ -356,6 +356,8 @@ Effect effect_of(const std::string& option, const std::string& wanted, const std
   return Effect::PowerCycle;
 }
 
+constexpr const char* cloud_init_drive = "cloud-init drive";
+
 Fields wished_fields(const VmWish& wish) {
   Fields fields;
   for (const auto& [option, value] : wish.options()) fields[option] = value;
@@ -364,14 +366,15 @@ Fields wished_fields(const VmWish& wish) {
     fields[disk.slot + ".size"] = to_string(disk.size);
     fields[disk.slot + ".storage"] = disk.storage;
   }
-  if (!wish.cloud_init_slot.empty()) fields[wish.cloud_init_slot] = "cloud-init drive";
+  if (!wish.cloud_init_slot.empty()) fields[wish.cloud_init_slot] = cloud_init_drive;
   fields["power"] = "running";
   return fields;
 }
 
 Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running) {
   Fields fields;
-  for (const auto& [option, wanted] : wish.options()) {
+  const auto options = wish.options();
+  for (const auto& [option, wanted] : options) {
     const std::string* found = config.find(option);
     const auto fallback = defaults.find(option);
     if (found == nullptr && fallback == defaults.end()) continue;
@@ -380,9 +383,7 @@ Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool run
   }
   // An ISO that is still there stands last in the order: that is what was asked for at first.
   if (const std::string* boot = config.find("boot"))
-    if (boot->starts_with("order=scsi0") && !wish.adopted())
-      fields["boot"] = wish.options().at("boot");
-  const Fields wished = wished_fields(wish);
+    if (boot->starts_with("order=scsi0") && !wish.adopted()) fields["boot"] = options.at("boot");
   std::vector<std::string> slots;
   for (const DiskWish& disk : wish.disks) {
     const std::string slot = slot_in(wish, disk, config);
@@ -407,10 +408,10 @@ Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool run
   if (!wish.cloud_init_slot.empty())
     if (const std::string* drive = config.find(wish.cloud_init_slot))
       fields[wish.cloud_init_slot] = drive->find("cloudinit") != std::string::npos
-                                         ? wished.at(wish.cloud_init_slot)
+                                         ? cloud_init_drive
                                          : volume_in(wish.cloud_init_slot, *drive);
   fields["power"] = running ? "running" : "stopped";
-  add_pending(wish, config, fields);
+  add_pending(wish, options, config, fields);
   return fields;
 }
 

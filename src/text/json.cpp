@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <unordered_set>
 
 namespace rocca::text {
@@ -100,17 +101,19 @@ class Builder {
 
  private:
   struct Frame {
-    Value value;                           // of a map's last entry only the key may be there yet
-    std::unordered_set<std::string> keys;  // once there are too many to look through
+    Value value;  // of a map's last entry only the key may be there yet
+    std::unique_ptr<std::unordered_set<std::string>> keys;  // once there are too many to go through
   };
 
   static bool is_second(Frame& frame, const std::string& key) {
     constexpr std::size_t few = 32;
     const auto& entries = frame.value.entries();
     if (entries.size() < few) return frame.value.find(key) != nullptr;
-    if (entries.size() == few)
-      for (const Entry& entry : entries) frame.keys.insert(entry.key);
-    return !frame.keys.insert(key).second;
+    if (!frame.keys) {
+      frame.keys = std::make_unique<std::unordered_set<std::string>>();
+      for (const Entry& entry : entries) frame.keys->insert(entry.key);
+    }
+    return !frame.keys->insert(key).second;
   }
 
   /// Finds the token that the reader has just passed, or the bracket that it is about to pass.
@@ -123,11 +126,10 @@ class Builder {
     end_ = (bracket ? begin + 1 : stream_.position()) + offset_;
     for (; cursor_ < begin; ++cursor_) {
       const char c = text_[cursor_];
+      column_ += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
       if (c == '\n' || (c == '\r' && text_[cursor_ + 1] != '\n')) {
         ++line_;
         column_ = 1;
-      } else if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) {
-        ++column_;
       }
     }
     at_ = {line_, column_, begin + offset_, end_};

@@ -86,6 +86,15 @@ Value& Value::operator=(const Value& other) {
 }
 
 Value& Value::operator=(Value&& other) noexcept {
+  if (this == &other) return *this;
+  if (is_scalar()) {  // nothing lies inside of it
+    std::destroy_at(&text_);
+    rare_ = std::move(other.rare_);
+    place_ = other.place_;
+    style_ = other.style_;
+    become(std::move(other));
+    return *this;
+  }
   // By way of a third: what is taken may lie inside of this one, and would go with it.
   Value taken{std::move(other)};
   destroy();

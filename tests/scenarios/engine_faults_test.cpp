@@ -255,6 +255,93 @@ TEST(EngineDown, LooksOnceMoreAndNamesWhatStillCarriesOurMark) {
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
 }
 
+/// What Proxmox is asked, in order.
+class Questions final : public net::Transport {
+ public:
+  explicit Questions(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    all.push_back(request.method + " " + request.url);
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  std::vector<std::string> with(const std::string& part, const std::string& without = "\n") const {
+    std::vector<std::string> found;
+    for (const std::string& each : all)
+      if (each.find(part) != each.npos && each.find(without) == each.npos) found.push_back(each);
+    return found;
+  }
+  std::vector<std::string> all;
+
+ private:
+  net::Transport& inner_;
+};
+
+TEST(EngineDown, AsksNoVmTwiceHowItStandsBeforeAShutdown) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(1h);
+  Questions questions{rig.wire};
+  rig.transport = &questions;
+  ASSERT_TRUE(rig.down().ok());
+  EXPECT_THAT(questions.with("POST"), testing::SizeIs(1)) << "a shutdown";
+  EXPECT_THAT(questions.with("DELETE"), testing::SizeIs(1));
+  // Before the shutdown, when it is over, and in front of the destroy itself.
+  EXPECT_THAT(questions.with("/status/current"), testing::SizeIs(3));
+}
+
+TEST(EngineDown, IsToldOfOldTasksOnlyOnce) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  Questions questions{rig.wire};
+  rig.transport = &questions;
+  const auto begun = rig.home.world.unix_time();
+  ASSERT_TRUE(rig.down().ok());
+  const auto lists = questions.with("/tasks?", "vmid=");
+  ASSERT_GT(lists.size(), 2u);
+  for (std::size_t i = 1; i < lists.size(); ++i) {
+    const std::string since = lists[i].substr(lists[i].find("since=") + 6);
+    EXPECT_GE(std::stoll(since), begun) << lists[i];
+  }
+}
+
+TEST(EngineDown, SeesWhoBeganSomethingSinceItLooked) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  const unsigned vmid = rig.home.dc.vms.begin()->first;
+  // The lock comes behind the last look at how it stands, and in front of the act.
+  class Between final : public net::Transport {
+   public:
+    Between(ClusterRig& rig, unsigned vmid) : rig_(rig), vmid_(vmid) {}
+    net::Response exchange(const net::Request& request, net::BodySink& sink,
+                           std::stop_token stop) override {
+      net::Response answer = rig_.wire.exchange(request, sink, std::move(stop));
+      if (request.url.find("/status/current") != request.url.npos && !begun_) {
+        begun_ = true;
+        rig_.home.dc.vms.at(vmid_).config["lock"] = "backup";
+        rig_.home.world.after(20s, [this] { rig_.home.dc.vms.at(vmid_).config.erase("lock"); });
+      }
+      if (request.method == "POST" && rig_.home.dc.vms.at(vmid_).config.contains("lock")) ++in_vain;
+      return answer;
+    }
+    unsigned in_vain = 0;
+
+   private:
+    ClusterRig& rig_;
+    unsigned vmid_;
+    bool begun_ = false;
+  } between{rig, vmid};
+  rig.transport = &between;
+  static_cast<void>(rig.down());
+  EXPECT_EQ(between.in_vain, 0u) << "nobody shuts down what is being saved";
+  rig.transport = nullptr;
+  rig.home.world.run_for(1min);
+  EXPECT_TRUE(rig.down().ok());
+  EXPECT_TRUE(rig.home.dc.vms.empty());
+}
+
 TEST(EngineDown, NeedsNoNode) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(3, 1)));

@@ -539,6 +539,8 @@ void live_together(Seeds seeds, const Tell& told) {
         counted = life.outcome();
       }
     };
+    // Nor do the last of a family.
+    if (some.count == left.count) return go_on(told);
     apart(some, go_on, told);
     counted = life.outcome();
     left = left.behind(some.first + some.count - 1);

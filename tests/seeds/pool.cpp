@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -30,7 +31,8 @@ namespace {
 constexpr std::size_t grain = 16;
 constexpr std::size_t fine = 1024;                      // up to it there is a list for every grain,
 constexpr std::size_t largest = std::size_t{16} << 10;  // and above four for each power of two
-constexpr std::size_t page = std::size_t{64} << 10;     // of pieces of one size
+constexpr std::size_t unit = std::size_t{4} << 10;      // of memory with pieces of one size
+constexpr std::size_t ahead = std::size_t{64} << 10;    // the kernel is asked for so much at once
 constexpr std::size_t room = std::size_t{16} << 30;     // of addresses, not of memory
 constexpr std::size_t sizes =
     fine / grain + 1 + 4 * (std::bit_width(largest) - std::bit_width(fine));
@@ -39,29 +41,25 @@ struct Free {
   Free* next;
 };
 
-/// The start of a page says how large its pieces are.
-struct alignas(grain) PageHead {
-  std::size_t which;
-  std::size_t size;
-};
-
 struct Pool {
   std::array<Free*, sizes> free{};
-  std::array<char*, sizes> at{};  // what was never used of the page at hand
+  std::array<char*, sizes> at{};  // what was never used of the memory at hand
   std::array<char*, sizes> end{};
 };
 
 thread_local constinit Pool pool;
 constinit std::atomic<std::uintptr_t> begin = 0;
 constinit std::atomic<std::size_t> taken = 0;
-constinit std::uintptr_t own = 0;  // what lies before it was inherited
+constinit std::atomic<std::size_t> there = 0;  // what the kernel has given of it
+constinit std::uint8_t* kinds = nullptr;       // of the pieces in each unit
+constinit std::uintptr_t own = 0;              // what lies before it was inherited
 
 struct Kind {
   std::size_t which;
   std::size_t size;
 };
 
-Kind kind_of(std::size_t size) {
+constexpr Kind kind_of(std::size_t size) {
   if (size <= fine) {
     const std::size_t which = size == 0 ? 1 : (size + grain - 1) / grain;
     return {which, which * grain};
@@ -72,47 +70,65 @@ Kind kind_of(std::size_t size) {
                                                                                << (width - 3)};
 }
 
+constexpr std::array<std::size_t, sizes> size_of_kind = [] {
+  std::array<std::size_t, sizes> all{};
+  for (std::size_t size = 1; size <= largest; size += grain) {
+    const Kind kind = kind_of(size);
+    all[kind.which] = kind.size;
+  }
+  return all;
+}();
+
 void go_on_in_child() {
   pool = {};
+  // What the kernel has given ahead would be copied.
+  taken = there.load(std::memory_order_relaxed);
   own = begin.load(std::memory_order_relaxed) + taken.load(std::memory_order_relaxed);
 }
 
+void* map(std::size_t size) {
+  return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+              -1, 0);
+}
+
 std::uintptr_t whole() {
-  const std::uintptr_t known = begin.load(std::memory_order_relaxed);
+  const std::uintptr_t known = begin.load(std::memory_order_acquire);
   if (known != 0) return known;
-  void* memory = mmap(nullptr, room, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return 0;
-  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) & ~(page - 1);
-  std::uintptr_t none = 0;
-  if (begin.compare_exchange_strong(none, first)) {
-    pthread_atfork(nullptr, nullptr, go_on_in_child);
-    return first;
-  }
-  munmap(memory, room);
-  return none;
+  // The first piece is asked for long before there is a second thread.
+  void* memory = map(room);
+  void* table = map(room / unit);
+  if (memory == MAP_FAILED || table == MAP_FAILED) return 0;
+  kinds = static_cast<std::uint8_t*>(table);
+  begin.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, go_on_in_child);
+  return begin;
 }
 
 bool is_ours(const void* piece) {
   const std::uintptr_t first = begin.load(std::memory_order_relaxed);
-  return first != 0 && reinterpret_cast<std::uintptr_t>(piece) - first < room - page;
+  return first != 0 && reinterpret_cast<std::uintptr_t>(piece) - first < room;
 }
 
-const PageHead& head_of(const void* piece) {
-  return *reinterpret_cast<const PageHead*>(reinterpret_cast<std::uintptr_t>(piece) & ~(page - 1));
+std::size_t which_of(const void* piece) {
+  return kinds[(reinterpret_cast<std::uintptr_t>(piece) - begin.load(std::memory_order_relaxed)) /
+               unit];
 }
 
-void* from_new_page(Kind kind) {
+/// Memory for some pieces of a size: little, because most sizes are few, and what nobody uses of it
+/// is touched by nobody. The kernel gives much at once: one call instead of a fault for each unit.
+void* from_new_units(Kind kind) {
   const std::uintptr_t first = whole();
-  const std::size_t offset = taken.fetch_add(page);
-  if (first == 0 || offset + 2 * page > room) return __libc_malloc(kind.size);
-  char* start = reinterpret_cast<char*>(first + offset);
-  // Who fills one page of a size fills most of the next: one call instead of a fault for each part.
-  if (pool.end[kind.which] != nullptr) madvise(start, page, MADV_POPULATE_WRITE);
-  new (start) PageHead{kind.which, kind.size};
-  char* piece = start + sizeof(PageHead);
+  const std::size_t size = std::clamp(std::bit_ceil(kind.size * 16), unit, ahead);
+  const std::size_t offset = taken.fetch_add(size);
+  if (first == 0 || offset + size > room) return __libc_malloc(kind.size);
+  std::size_t given = there.load(std::memory_order_relaxed);
+  while (given < offset + size)
+    if (there.compare_exchange_weak(given, given + ahead))
+      madvise(reinterpret_cast<void*>(first + given), ahead, MADV_POPULATE_WRITE);
+  std::memset(kinds + offset / unit, static_cast<int>(kind.which), size / unit);
+  char* piece = reinterpret_cast<char*>(first + offset);
   pool.at[kind.which] = piece + kind.size;
-  pool.end[kind.which] = start + page;
+  pool.end[kind.which] = piece + size;
   return piece;
 }
 
@@ -126,7 +142,7 @@ void* take(std::size_t size) noexcept {
   }
   char* piece = pool.at[kind.which];
   if (static_cast<std::size_t>(pool.end[kind.which] - piece) < kind.size)
-    return from_new_page(kind);
+    return from_new_units(kind);
   pool.at[kind.which] = piece + kind.size;
   return piece;
 }
@@ -140,7 +156,7 @@ void* take_or_throw(std::size_t size) {
 void give(void* piece) noexcept {
   if (!is_ours(piece)) return __libc_free(piece);
   if (reinterpret_cast<std::uintptr_t>(piece) < own) return;
-  const std::size_t which = head_of(piece).which;
+  const std::size_t which = which_of(piece);
   pool.free[which] = new (piece) Free{pool.free[which]};
 }
 
@@ -182,7 +198,7 @@ void* calloc(std::size_t count, std::size_t size) {
 void* realloc(void* piece, std::size_t size) {
   if (piece == nullptr) return take(size);
   if (!is_ours(piece)) return __libc_realloc(piece, size);
-  const std::size_t had = head_of(piece).size;
+  const std::size_t had = size_of_kind[which_of(piece)];
   if (size <= had && size > 0) return piece;
   void* larger = take(size);
   if (larger == nullptr) return nullptr;

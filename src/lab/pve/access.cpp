@@ -66,16 +66,20 @@ std::string user_of(const std::string& id) {
   return id.substr(0, id.find('!'));
 }
 
-/// "/", "/vms", "/vms/100" for "/vms/100".
-std::vector<std::string> levels(const std::string& path) {
-  std::vector<std::string> all{"/"};
-  std::string so_far;
-  for (const std::string& part : split(path, '/')) {
-    if (part.empty()) continue;
-    so_far += "/" + part;
-    all.push_back(so_far);
+/// "/", "/vms", "/vms/100" for "/vms/100". `look` is told which one is the last.
+template <class Look>
+void for_levels(std::string_view path, const Look& look) {
+  const std::size_t end = path.find_last_not_of('/') + 1;
+  std::string level = "/";
+  look(level, end == 0);
+  level.clear();
+  for (std::size_t at = 0; at < end;) {
+    at = path.find_first_not_of('/', at);
+    const std::size_t behind = std::min(path.find('/', at), end);
+    level.append(1, '/').append(path.substr(at, behind - at));
+    look(level, behind == end);
+    at = behind;
   }
-  return all;
 }
 
 }  // namespace
@@ -117,12 +121,10 @@ Access::Access(const Release& release) {
 // user's, which beats a group's, at one level.
 std::map<std::string, bool> Access::roles_on(const std::string& id, const std::string& path) const {
   std::map<std::string, bool> found;
-  const std::vector<std::string> steps = levels(path);
   const auto person = users.find(user_of(id));
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const bool final_level = i + 1 == steps.size();
-    const auto entries = acl.find(steps[i]);
-    if (entries == acl.end()) continue;
+  for_levels(path, [&](const std::string& level, bool final_level) {
+    const auto entries = acl.find(level);
+    if (entries == acl.end()) return;
     const auto usable = [&](const std::string& principal) {
       std::map<std::string, bool> here;
       const auto mine = entries->second.find(principal);
@@ -137,7 +139,7 @@ std::map<std::string, bool> Access::roles_on(const std::string& id, const std::s
         for (const auto& [role, propagate] : usable("@" + group))
           here[role] = here[role] || propagate;
     if (!here.empty()) found = std::move(here);
-  }
+  });
   if (found.contains("NoAccess")) return {{"NoAccess", found.at("NoAccess")}};
   return found;
 }

@@ -45,7 +45,11 @@ struct Request {
 std::string http_date(Instant when) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
       std::chrono::time_point_cast<std::chrono::system_clock::duration>(when));
-  return fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(seconds));
+  // Many answers are of one second.
+  thread_local std::pair<std::time_t, std::string> last{-1, ""};
+  if (last.first != seconds)
+    last = {seconds, fmt::format("{:%a, %d %b %Y %H:%M:%S GMT}", fmt::gmtime(seconds))};
+  return last.second;
 }
 
 /// What a reason phrase may carry: Latin-1, one byte a character. Nothing when a character is

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <regex>
+#include <unordered_map>
 
 namespace rocca::lab::pve {
 
@@ -60,9 +61,24 @@ std::string print_keys(const Schema& schema, std::string_view format, const Keys
 
 std::optional<Drive> parse_drive(const Schema& schema, const std::string& key,
                                  const std::string& text) {
+  // Whoever looks at a VM looks at its drives, and these are hardly ever other ones.
+  struct Known {
+    const Schema* schema;
+    std::optional<Drive> drive;
+  };
+  thread_local std::unordered_map<std::string, Known> lately;
+  constexpr std::size_t many = 1024;
+  std::string asked;
+  asked.reserve(key.size() + 1 + text.size());
+  asked.append(key).append(1, ' ').append(text);
+  const auto known = lately.find(asked);
+  if (known != lately.end() && known->second.schema == &schema) return known->second.drive;
+  std::optional<Drive> drive;
   Keys options = parse_keys(schema, format_of(key), text);
-  if (options.empty() || options["file"].empty()) return std::nullopt;
-  return Drive{key, std::move(options)};
+  if (!options.empty() && !options["file"].empty()) drive = Drive{key, std::move(options)};
+  if (lately.size() >= many) lately.clear();
+  lately.insert_or_assign(std::move(asked), Known{&schema, drive});
+  return drive;
 }
 
 std::string print_drive(const Schema& schema, const Drive& drive) {

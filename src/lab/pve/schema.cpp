@@ -369,6 +369,7 @@ const Parameter* Schema::find_setting(const std::string& key) const {
 }
 
 const Format* Schema::find_format(std::string_view name) const {
+  if (name.empty()) return nullptr;
   const auto found = formats_.find(std::string(name));
   return found == formats_.end() ? nullptr : &found->second;
 }
@@ -425,6 +426,21 @@ std::optional<std::string> Schema::check_value(const Parameter& parameter,
   return std::nullopt;
 }
 
+namespace {
+
+/// By the name that it has here: `scsi3` is checked by what is known of `scsi[n]`. Only what is
+/// made of keys itself tells it.
+std::optional<std::string> check_named(const Schema& schema, const Parameter& parameter,
+                                       const std::string& name, std::string& value) {
+  if (parameter.name == name || schema.find_format(parameter.format) == nullptr)
+    return schema.check_value(parameter, value);
+  Parameter named = parameter;
+  named.name = name;
+  return schema.check_value(named, value);
+}
+
+}  // namespace
+
 Parameters Schema::check(const Method& method, const RawParameters& raw) const {
   Parameters parameters;
   std::map<std::string, std::string> errors;
@@ -437,8 +453,7 @@ Parameters Schema::check(const Method& method, const RawParameters& raw) const {
           "property is not defined in schema and the schema does not allow additional properties";
       continue;
     }
-    Parameter parameter = found->second;
-    parameter.name = name;
+    const Parameter& parameter = found->second;
     if (parameter.type == Parameter::Type::List) {
       Parameter item = parameter;
       item.type = Parameter::Type::String;
@@ -458,7 +473,7 @@ Parameters Schema::check(const Method& method, const RawParameters& raw) const {
       continue;
     }
     std::string value = given.list ? join(given.values, ",") : given.values.front();
-    if (auto problem = check_value(parameter, value))
+    if (auto problem = check_named(*this, parameter, name, value))
       errors[name] = *problem;
     else
       parameters.set(name, value);
@@ -529,16 +544,18 @@ std::map<std::string, std::string> Schema::parse(const Format& format, std::stri
     values[key] = value;
   }
   for (auto& [key, value] : values) {
-    const std::string full = fmt::format("{}.{}", path, key);
+    const auto full = [&path, &key = key] { return fmt::format("{}.{}", path, key); };
     const auto found = format.keys.find(key);
     if (found == format.keys.end()) {
-      errors[full] =
+      errors[full()] =
           "property is not defined in schema and the schema does not allow additional properties";
       continue;
     }
-    Parameter parameter = found->second;
-    parameter.name = full;
-    if (auto problem = check_value(parameter, value)) errors[full] = *problem;
+    const Parameter& parameter = found->second;
+    const bool plain = find_format(parameter.format) == nullptr;
+    if (auto problem =
+            plain ? check_value(parameter, value) : check_named(*this, parameter, full(), value))
+      errors[full()] = *problem;
     if (!parameter.needs.empty() && !values.contains(parameter.needs))
       errors[fmt::format("{}.{}", path, parameter.needs)] =
           nine_ ? fmt::format("missing property required by '{}'", key)

@@ -97,10 +97,17 @@ std::vector<std::string> Storage::formats() const {
 }
 
 std::optional<VolumeId> VolumeId::parse(std::string_view text) {
-  static const std::regex form("([A-Za-z][A-Za-z0-9\\-_.]*[A-Za-z0-9]):(\\S+)");
-  std::match_results<std::string_view::const_iterator> parts;
-  if (!std::regex_match(text.begin(), text.end(), parts, form)) return std::nullopt;
-  return VolumeId{parts[1].str(), parts[2].str()};
+  // ([A-Za-z][A-Za-z0-9\-_.]*[A-Za-z0-9]):(\S+)
+  const auto is_letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); };
+  const auto is_word = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
+  const std::size_t colon = text.find(':');
+  if (colon == text.npos || colon < 2 || colon + 1 == text.size()) return std::nullopt;
+  const std::string_view storage = text.substr(0, colon), name = text.substr(colon + 1);
+  if (!is_letter(storage.front()) || !is_word(storage.back())) return std::nullopt;
+  for (const char c : storage)
+    if (!is_word(c) && c != '-' && c != '_' && c != '.') return std::nullopt;
+  if (name.find_first_of(" \t\n\v\f\r") != name.npos) return std::nullopt;
+  return VolumeId{std::string(storage), std::string(name)};
 }
 
 VolumeName parse_volume_name(const Storage& storage, std::string_view name) {

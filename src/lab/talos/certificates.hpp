@@ -43,9 +43,7 @@ class Signer {
   std::optional<net::Identity> sign(const Leaf& leaf, Entropy& entropy, Instant now) const;
 
  private:
-  friend net::Identity sign_by_nobody(const Leaf& leaf, Entropy& entropy, Instant now);
   struct Parts;
-  explicit Signer(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
 

@@ -1,5 +1,6 @@
 #include "lab/talos/certificates.hpp"
 
+#include "base/encoding.hpp"
 #include "base/handle.hpp"
 #include "lab/pki.hpp"
 
@@ -56,6 +57,31 @@ TEST_F(CertificatesTest, NobodysLeafIsNobodysElse) {
   EXPECT_NE(refuse_server(identity.certificate_pem, net::Tls::authority(authority.certificate_pem),
                           "10.0.0.7", now),
             std::nullopt);
+}
+
+TEST_F(CertificatesTest, TheSameChanceNameAndHourMakeTheSameOnce) {
+  const SigningAuthority authority = make_authority("talos", entropy, now);
+  const SigningAuthority other = make_authority("talos", entropy, now);
+  const auto sign = [&](const SigningAuthority& by, const Leaf& what, Instant when) {
+    SeededEntropy same{3};
+    const std::string text = sign_leaf(by, what, same, when)->certificate_pem;
+    // Who goes on drawing must not notice whether it was known.
+    return text + to_hex(same.bytes(4));
+  };
+  const std::string first = sign(authority, leaf, now);
+  EXPECT_EQ(sign(authority, leaf, now), first);
+  EXPECT_NE(sign(other, leaf, now), first);
+  EXPECT_NE(sign(authority, leaf, now + std::chrono::hours{1}), first);
+  Leaf another = leaf;
+  another.names.back() = "10.0.0.8";
+  EXPECT_NE(sign(authority, another, now), first);
+  const auto nobody = [&](std::uint64_t seed) {
+    SeededEntropy same{seed};
+    const std::string text = sign_by_nobody(leaf, same, now).certificate_pem;
+    return text + to_hex(same.bytes(4));
+  };
+  EXPECT_EQ(nobody(3), nobody(3));
+  EXPECT_NE(nobody(3), nobody(4));
 }
 
 TEST_F(CertificatesTest, WhatIsNoAuthoritySignsNothing) {

@@ -22,6 +22,16 @@ std::string random_hex(Entropy& entropy, std::size_t bytes) {
   return to_hex(entropy.bytes(bytes));
 }
 
+/// For keys of certificates. Few seeds share them, so that they need not be made for every life: a
+/// node shows what one of its name has shown within the hour.
+SeededEntropy shared_chance(const World& world, const std::string& name) {
+  return SeededEntropy{world.seed() % 8}.fork(name);
+}
+
+Instant hour_of(Instant now) {
+  return std::chrono::floor<std::chrono::hours>(now);
+}
+
 }  // namespace
 
 const char* to_string(Stage stage) {
@@ -214,8 +224,8 @@ Routine<void> TalosNode::run(Stop stop) {
       std::vector<std::string> names{"127.0.0.1", "::1", hostname_};
       for (const Address& each : network_.addresses)
         names.push_back(to_string(each.cidr.address()));
-      const auto mint = [entropy = entropy_.fork(boot_id_), names,
-                         now = world_.outside()]() mutable {
+      const auto mint = [entropy = shared_chance(world_, "talos/maintenance/" + address_), names,
+                         now = hour_of(world_.outside())]() mutable {
         Leaf leaf;
         leaf.common_name = "maintenance-service.talos.dev";
         leaf.names = names;
@@ -311,8 +321,8 @@ bool TalosNode::open_apid() {
   const bool exact = release_.minor() >= 12 ||
                      config_->get({"machine", "features", "apidCheckExtKeyUsage"}) == "true";
   open_port(
-      [signer, leaf, clients, exact, now = world_.outside(),
-       entropy = entropy_.fork(fmt::format("apid/{}", ++certificates_))]() mutable {
+      [signer, leaf, clients, exact, now = hour_of(world_.outside()),
+       entropy = shared_chance(world_, "talos/apid/" + hostname_)]() mutable {
         net::ServerTls tls;
         if (auto identity = signer->sign(leaf, entropy, now)) tls.identity = std::move(*identity);
         tls.clients = net::ServerTls::Clients::Require;

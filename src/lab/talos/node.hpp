@@ -452,7 +452,6 @@ class TalosNode {
   bool upgrading_ = false;
   std::vector<std::weak_ptr<Call>> calls_;
   std::uint64_t xids_ = 0;
-  std::uint64_t certificates_ = 0;
   using Unmet = std::vector<std::pair<std::string, std::string>>;
   std::optional<std::pair<Stage, Unmet>> told_;  // the last MachineStatus
   bool stale_ = true;                            // resources are older than what they tell of

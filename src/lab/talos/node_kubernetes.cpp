@@ -168,17 +168,19 @@ void TalosNode::listen_apiserver() {
   const SigningAuthority authority{pem("crt"), pem("key")};
   const auto signer = fleet_.signer(authority);
   if (!signer) return;  // the pod crashes, and nobody listens
-  const auto mint = [signer, authority, leaf, now = world_.outside(),
-                     made = std::make_shared<std::optional<net::ServerTls>>(),
-                     entropy = entropy_.fork(fmt::format("kube/{}", ++certificates_))]() mutable {
-    if (*made) return **made;
-    net::ServerTls tls;
-    if (auto identity = signer->sign(leaf, entropy, now)) tls.identity = std::move(*identity);
-    tls.clients = net::ServerTls::Clients::Ask;
-    tls.client_authority_pem = authority.certificate_pem;
-    *made = tls;
-    return tls;
-  };
+  // As for apid's: few seeds and few hours share them.
+  const auto mint =
+      [signer, authority, leaf, now = std::chrono::floor<std::chrono::hours>(world_.outside()),
+       made = std::make_shared<std::optional<net::ServerTls>>(),
+       entropy = SeededEntropy{world_.seed() % 8}.fork("talos/kube/" + hostname_)]() mutable {
+        if (*made) return **made;
+        net::ServerTls tls;
+        if (auto identity = signer->sign(leaf, entropy, now)) tls.identity = std::move(*identity);
+        tls.clients = net::ServerTls::Clients::Ask;
+        tls.client_authority_pem = authority.certificate_pem;
+        *made = tls;
+        return tls;
+      };
   const net::Handler handler =
       fleet_.kubernetes
           ? fleet_.kubernetes(*this)
