@@ -63,8 +63,8 @@ TEST_P(EngineExample, IsRaisedAndThenLeftAlone) {
   ClusterRig rig{options};
   rig.home.factory.versions.push_back("v" + to_string(*loaded.spec.talos.version));
   rig.home.dc.access.pools["talos"];
-  for (const auto& [name, node] : rig.home.dc.nodes())
-    rig.home.dc.pci_mappings["gpu"].map.push_back("id=10de:2231,iommugroup=14,node=" + name +
+  for (const std::string& host : options.hosts)
+    rig.home.dc.pci_mappings["gpu"].map.push_back("id=10de:2231,iommugroup=14,node=" + host +
                                                   ",path=0000:01:00,subsystem-id=10de:147e");
   for (const char* who : {"rocca@pve", "rocca@pve!lab"})
     rig.home.dc.access.acl["/mapping/pci/gpu"][who]["PVEMappingUser"] = true;
