@@ -250,7 +250,7 @@ std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
     if (row.is_container) continue;
     if (!has_our_tags(row, cluster) && (!everywhere || but.contains(row.vmid))) continue;
     const auto config = within(fmt::format("looking for our mark on {}", describe(row)),
-                               [&] { return config_of_any(client, row, cluster); });
+                               [&] { return config_of_any(client, row, scan.cluster); });
     if (!config) continue;
     engine::Shown shown = shown_of(row, *config);
     const auto slash = shown.sku.find('/');
