@@ -1,4 +1,5 @@
-# Machines that are there already: the talos provider alone, from maintenance mode to etcd's members and access.
+# Machines that are there already: the talos provider alone, from maintenance mode to etcd's members and access, workers, and the
+# way back to maintenance mode.
 # (Its health resource asks for Kubernetes' own components even where their checks are skipped: in container mode they do not run.)
 
 terraform {
@@ -15,13 +16,26 @@ variable "control_planes" {
   type = map(string) # name: address
 }
 
+variable "workers" {
+  type    = map(string)
+  default = {}
+}
+
+# For every machine, and for those of the control plane.
 variable "patches" {
+  type    = list(string)
+  default = []
+}
+
+variable "control_plane_patches" {
   type    = list(string)
   default = []
 }
 
 locals {
   addresses = values(var.control_planes)
+  machines  = merge({ for name, address in var.control_planes : name => { address = address, role = "controlplane" } },
+                    { for name, address in var.workers : name => { address = address, role = "worker" } })
 }
 
 resource "talos_machine_secrets" "this" {
@@ -29,21 +43,23 @@ resource "talos_machine_secrets" "this" {
 }
 
 data "talos_machine_configuration" "this" {
-  machine_type       = "controlplane"
+  for_each           = toset(["controlplane", "worker"])
+  machine_type       = each.key
   cluster_name       = var.cluster.name
   cluster_endpoint   = var.cluster.endpoint
   talos_version      = var.cluster.talos_version
   kubernetes_version = var.cluster.kubernetes_version
   machine_secrets    = talos_machine_secrets.this.machine_secrets
-  config_patches     = var.patches
+  config_patches     = concat(var.patches, each.key == "controlplane" ? var.control_plane_patches : [])
 }
 
 resource "talos_machine_configuration_apply" "this" {
-  for_each                    = var.control_planes
-  node                        = each.value
+  for_each                    = local.machines
+  node                        = each.value.address
   client_configuration        = talos_machine_secrets.this.client_configuration
-  machine_configuration_input = data.talos_machine_configuration.this.machine_configuration
+  machine_configuration_input = data.talos_machine_configuration.this[each.value.role].machine_configuration
   config_patches              = [yamlencode({ machine = { network = { hostname = each.key } } })]
+  on_destroy                  = { graceful = false, reset = true, reboot = false }
 }
 
 resource "talos_machine_bootstrap" "this" {
