@@ -85,6 +85,13 @@ class Target {
     }
   }
 
+  /// Is it kept by the very cluster that it leads to? Then it goes with it.
+  bool is_inside(const World& world) const {
+    if (at("to") != "kubernetes" || !outside_->management) return false;
+    const std::string& authority = outside_->management().tls.authority_pem;
+    return !authority.empty() && trim(authority) == trim(world.cluster.bundle().kubernetes.crt);
+  }
+
   /// What the target makes of a text: Infisical trims it.
   std::string kept(const Secret& text) const {
     return at("to") == "infisical" ? infisical::kept_form(text.reveal())
@@ -244,7 +251,8 @@ class LeftoverPublication final : public Thing {
       : Thing(std::move(about)), target_(std::move(target)), fate_(fate) {}
 
   std::optional<Live> read(World& world) const override {
-    const Texts there = target_.read(world);
+    const std::optional<Texts> read = while_it_is_there(world, [&] { return target_.read(world); });
+    const Texts there = read.value_or(Texts{});
     const bool over = std::all_of(there.begin(), there.end(), [&](const auto& entry) {
       return fate_ == Fate::Marked && is_stale(entry.second);
     });
@@ -265,6 +273,31 @@ class LeftoverPublication final : public Thing {
     return live ? destroy(world, *live) : Receipt{};
   }
   Receipt destroy(World& world, const Live&) const override {
+    return while_it_is_there(world, [&] { return take_or_mark(world); }).value_or(Receipt{});
+  }
+  Progress probe(World&, const Receipt&) const override { return Ready{}; }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  // `down` ends: a server that does not answer is named, and left.
+  Duration patience(const Change&) const override { return 1min; }
+
+ protected:
+  Fields wishes() const override { return {}; }
+
+ private:
+  /// Nothing: it was kept by the cluster itself, whose API is gone already.
+  template <class Body>
+  auto while_it_is_there(World& world, Body&& body) const -> std::optional<decltype(body())> {
+    try {
+      return body();
+    } catch (const Error& error) {
+      const bool silent = error.fault() == Fault::Unreachable || error.fault() == Fault::Lost ||
+                          error.fault() == Fault::Timeout;
+      if (!silent || !target_.is_inside(world)) throw;
+      return std::nullopt;
+    }
+  }
+
+  Receipt take_or_mark(World& world) const {
     if (fate_ == Fate::Taken) {
       target_.erase(world);
       return {"", "withdraw"};
@@ -281,15 +314,7 @@ class LeftoverPublication final : public Thing {
     target_.write(world, marked, when);
     return {"", "mark as stale"};
   }
-  Progress probe(World&, const Receipt&) const override { return Ready{}; }
-  std::vector<Lane> lanes(const Change*) const override { return {}; }
-  // `down` ends: a server that does not answer is named, and left.
-  Duration patience(const Change&) const override { return 1min; }
 
- protected:
-  Fields wishes() const override { return {}; }
-
- private:
   Target target_;
   Fate fate_;
 };
