@@ -192,7 +192,7 @@ std::vector<net::Request> every_request() {
   create.search_domain = "home";
   create.boot_order = {"scsi0"};
   create.serial_port = "socket";
-  create.pci_mappings = {"gpu"};
+  create.pci_mappings = {proxmox::PciMapping{"gpu"}};
   client.start_create("pve1", create);
   VmUpdate update{
       {{"cores", "4"}, {"net0", nic.print()}, {"scsi0", "local-lvm:vm-100-disk-0,ssd=1"}},

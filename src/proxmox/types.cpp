@@ -181,7 +181,8 @@ std::vector<std::pair<std::string, std::string>> VmCreate::parameters() const {
   add("searchdomain", search_domain);
   add("serial0", serial_port);
   for (std::size_t i = 0; i < pci_mappings.size(); ++i)
-    add(fmt::format("hostpci{}", i), fmt::format("mapping={},pcie=1", pci_mappings[i]));
+    add(fmt::format("hostpci{}", i), fmt::format("mapping={}{}", pci_mappings[i].name,
+                                                 pci_mappings[i].express ? ",pcie=1" : ""));
   for (std::size_t i = 0; i < unused.size(); ++i) add(fmt::format("unused{}", i), unused[i]);
   // Without an order Proxmox would count the cloud-init drive as a bootable CD-ROM.
   if (!boot_order.empty()) add("boot", "order=" + join(boot_order, ";"));

@@ -222,6 +222,12 @@ struct IpConfig {
   std::string print() const;
 };
 
+/// A host's device by the name that the data centre's mapping gives it.
+struct PciMapping {
+  std::string name;
+  bool express = true;  // needs chipset q35
+};
+
 /// What a VM is created from, key by key of Proxmox's API.
 struct VmCreate {
   Vmid vmid = 0;
@@ -249,7 +255,7 @@ struct VmCreate {
   std::vector<std::string> boot_order;
   std::optional<Smbios> smbios;
   std::string serial_port;  // serial0: `socket`
-  std::vector<std::string> pci_mappings;
+  std::vector<PciMapping> pci_mappings;
   std::vector<std::string> unused;  // volumes that are its own and in no slot
 
   /// The parameters of the create call, in the order they are sent.

@@ -312,7 +312,8 @@ VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& n
     create.drives[*machine.iso_slot] = drive;
     create.boot_order.push_back(*machine.iso_slot);
   }
-  for (const spec::PciDevice& device : machine.pci) create.pci_mappings.push_back(*device.mapping);
+  for (const spec::PciDevice& device : machine.pci)
+    create.pci_mappings.push_back({*device.mapping, *device.pcie});
   return wish;
 }
 

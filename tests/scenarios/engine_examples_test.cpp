@@ -85,6 +85,24 @@ INSTANTIATE_TEST_SUITE_P(Of, EngineExample, Combine(ValuesIn(in_vms), Values("8.
                                   name_of(std::get<1>(one.param));
                          });
 
+TEST(EngineCards, OneThatIsNoPciExpressDeviceComesUpOnTheOldChipset) {
+  ClusterRig rig;
+  rig.home.dc.pci_mappings["gpu"].map.push_back(
+      "id=10de:2231,iommugroup=14,node=pve1,path=0000:01:00,subsystem-id=10de:147e");
+  for (const char* who : {"rocca@pve", "rocca@pve!lab"})
+    rig.home.dc.access.acl["/mapping/pci/gpu"][who]["PVEMappingUser"] = true;
+  rig.write_spec(static_spec(R"(  nodes:
+    cp-1:
+      role: controlplane
+      address: 10.0.1.11
+      machine: { chipset: i440fx, pci: [ { mapping: gpu, pcie: false } ] }
+)"));
+  const engine::Report report = rig.up();
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(*rig.home.dc.vms.begin()->second.find("hostpci0"), "mapping=gpu");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 /// Somebody's machine with what the example knows of it.
 void make_metal(ClusterRig& rig, unsigned vmid, const std::string& address, const std::string& uuid,
                 const std::string& serial) {
