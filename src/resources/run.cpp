@@ -3,6 +3,7 @@
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "engine/schedule.hpp"
 #include "locking/resolve.hpp"
 #include "resources/addon_source.hpp"
 #include "resources/choose.hpp"
@@ -21,6 +22,9 @@
 namespace rocca::resources {
 
 namespace {
+
+// A look is mostly work of this machine's own: more at once only hold more memory.
+constexpr unsigned looks_at_once = 24;
 
 using namespace std::chrono_literals;
 
@@ -267,14 +271,14 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   }
   std::vector<Marked> marked;
   Ground ground{look->prior, {}};
+  Survey::Scan scan{cluster.name()};
+  // Those at our nodes' ids are asked when their turn comes. Without a state nobody knows where
+  // ours are: then all are asked.
+  scan.everywhere = !look->remembered;
+  if (cluster.proxmox) read_ahead(*look, scan);
   if (cluster.proxmox)
     with_world(*look, [&](World& world) {
       proxmox::Client& client = world.proxmox();
-      look->survey.refresh(client);
-      Survey::Scan scan{cluster.name()};
-      // Those at our nodes' ids are asked when their turn comes. Without a state nobody knows where
-      // ours are: then all are asked.
-      scan.everywhere = !look->remembered;
       marked = look->survey.marked(client, scan);
       if (look->remembered) look_for_missing(*look, world, marked);
       meet_strays(*look, world, marked);
@@ -301,12 +305,51 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   return look;
 }
 
+/// Reads the list of VMs, and what a scan will ask of each of them: many at once, where the scan
+/// itself goes from one to the next. Whoever does not answer is asked again there, which says so.
+void Run::Impl::read_ahead(Look& look, const Survey::Scan& scan) {
+  std::vector<proxmox::VmRow> rows;
+  with_world(look, [&](World& world) {
+    look.survey.refresh(world.proxmox());
+    for (proxmox::VmRow& row : look.survey.rows(world.proxmox()))
+      // What a host that is off has is unknown: one question is enough there.
+      if (!row.is_container && row.status != "unknown" &&
+          (scan.everywhere || has_our_tags(row, scan.cluster)))
+        rows.push_back(std::move(row));
+  });
+  graph::Graph graph;
+  std::map<std::string, const proxmox::VmRow*> by_name;
+  for (const proxmox::VmRow& row : rows) {
+    const std::string name = fmt::format("{} {}", row.node, row.vmid);
+    graph.add(name);
+    by_name.emplace(name, &row);
+  }
+  engine::Schedule schedule{graph, std::min(options.parallelism, looks_at_once)};
+  for (const auto& [name, row] : by_name) schedule.set_lanes(name, {host_lane(row->node)});
+  RunWorlds worlds{cluster, look.survey, look.known, doors};
+  const std::stop_callback wake{stop, [&] { doors.runner.nudge(); }};
+  const auto read = [&](const std::string& name, const proxmox::VmRow& row) {
+    try {
+      worlds.with(name, stop,
+                  [&](World& world) { look.survey.config(world.proxmox(), row.node, row.vmid); });
+    } catch (const Error&) {
+      // The scan meets it again.
+    }
+  };
+  while (!schedule.done()) {
+    if (stop.stop_requested()) schedule.close();
+    while (const auto name = schedule.next(doors.runner.now()))
+      doors.runner.start(*name, [&, name = *name] { read(name, *by_name.at(name)); });
+    if (schedule.done()) break;
+    for (const std::string& name : doors.runner.wait_until(schedule.next_wake()))
+      schedule.settle(name, engine::Schedule::Outcome::Settled);
+  }
+}
+
 void Run::Impl::observe(Look& look) {
   RunWorlds worlds{cluster, look.survey, look.known, doors};
   engine::recall(look.prior, worlds);
   look.survey.look_begins();
-  // A look is mostly work of this machine's own: more at once only hold more memory.
-  constexpr unsigned looks_at_once = 24;
   look.observed = engine::observe(look.desired, look.graph, worlds, doors.runner,
                                   std::min(options.parallelism, looks_at_once), stop);
   look.survey.look_ends();
@@ -320,13 +363,12 @@ std::unique_ptr<Look> Run::Impl::look_down() {
     throw_without_state(error);
   }
   std::vector<Marked> marked;
-  if (cluster.proxmox)
-    with_world(*look, [&](World& world) {
-      look->survey.refresh(world.proxmox());
-      Survey::Scan scan{cluster.name()};
-      scan.everywhere = true;
-      marked = look->survey.marked(world.proxmox(), scan);
-    });
+  Survey::Scan scan{cluster.name()};
+  scan.everywhere = true;
+  if (cluster.proxmox) {
+    read_ahead(*look, scan);
+    with_world(*look, [&](World& world) { marked = look->survey.marked(world.proxmox(), scan); });
+  }
   const Ground ground{look->prior, {}};
   look->desired =
       expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});

@@ -77,6 +77,7 @@ struct Run::Impl {
   std::unique_ptr<Look> look_up();
   std::unique_ptr<Look> look_down();
   void observe(Look& look);
+  void read_ahead(Look& look, const Survey::Scan& scan);
   Look& seen();
   std::unique_ptr<state::Lock> take_lock();
   void load(Look& look);

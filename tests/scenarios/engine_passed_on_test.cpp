@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 /// Tells whom of the nodes rocca itself has asked, and may keep control planes from passing on.
@@ -64,6 +65,42 @@ class Ear final : public net::Transport {
  private:
   net::Transport& inner_;
 };
+
+/// How many questions for VMs' configurations were under way at one time.
+class Crowd final : public net::Transport {
+ public:
+  explicit Crowd(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (!request.url.ends_with("/pending")) return inner_.exchange(request, sink, std::move(stop));
+    most = std::max(most, ++now_);
+    net::Response response = inner_.exchange(request, sink, std::move(stop));
+    --now_;
+    return response;
+  }
+  int most = 0;
+
+ private:
+  net::Transport& inner_;
+  int now_ = 0;
+};
+
+TEST(EnginePlan, VmsAreAskedAtOnceAndAHostForThreeAtATime) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 5)));
+  ASSERT_TRUE(rig.up().ok());
+  for (const bool remembered : {true, false}) {
+    if (!remembered) rig.lose_state();
+    Crowd crowd{rig.counting};
+    rig.transport = &crowd;
+    EXPECT_THAT(differences(rig.plan()), IsEmpty());
+    EXPECT_EQ(crowd.most, 3);
+    crowd.most = 0;
+    EXPECT_THAT(rig.run()->plan_down().steps, Not(IsEmpty()));
+    EXPECT_EQ(crowd.most, 3);
+    rig.transport = nullptr;
+  }
+}
 
 engine::Plan few_at_once(ClusterRig& rig) {
   resources::RunOptions options;
