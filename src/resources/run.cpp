@@ -31,21 +31,6 @@ using namespace std::chrono_literals;
 constexpr Duration lock_for = 2min;  // and renewed while we live
 constexpr Duration a_moment = 10s;
 
-/// Every step that may not run, in one message: nothing is touched until all of them may.
-void refuse_if_any(const engine::Plan& plan) {
-  std::vector<std::string> reasons;
-  std::string hint;
-  for (const engine::Planned& step : plan.steps) {
-    if (step.change.refusal.empty()) continue;
-    reasons.push_back(fmt::format("{}: {}", step.address, step.change.refusal));
-    if (hint.empty()) hint = step.change.hint;
-  }
-  if (reasons.empty()) return;
-  Error error{Fault::Refused, join(reasons, "\n")};
-  if (!hint.empty()) error.hint(hint);
-  throw error;
-}
-
 /// A host that the spec names and Proxmox has not is a mistake of the spec, and said at its place.
 void require_hosts(const spec::Spec& spec, const std::vector<proxmox::NodeInfo>& hosts) {
   std::vector<std::string> names;
@@ -74,43 +59,25 @@ void recall_adopted(spec::Lock& lock, const state::State& prior) {
   }
 }
 
-/// A VM that was taken over and is gone for good: whoever has its name next is one of our own.
+}  // namespace
+
+void refuse_if_any(const engine::Plan& plan) {
+  std::vector<std::string> reasons;
+  std::string hint;
+  for (const engine::Planned& step : plan.steps) {
+    if (step.change.refusal.empty()) continue;
+    reasons.push_back(fmt::format("{}: {}", step.address, step.change.refusal));
+    if (hint.empty()) hint = step.change.hint;
+  }
+  if (reasons.empty()) return;
+  Error error{Fault::Refused, join(reasons, "\n")};
+  if (!hint.empty()) error.hint(hint);
+  throw error;
+}
+
 void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string& node)>& gone) {
   for (auto& [node, chosen] : lock.nodes)
     if (chosen.vmid && chosen.uuid && gone(node)) chosen.uuid.reset();
-}
-
-/// Trouble with the place of the state, and not with what is in it or with who holds it.
-bool is_out_of_reach(Fault fault) {
-  switch (fault) {
-    case Fault::NotFound:
-    case Fault::Rejected:
-    case Fault::Denied:
-    case Fault::Busy:
-    case Fault::Unreachable:
-    case Fault::Lost:
-    case Fault::Timeout:
-      return true;
-    default:
-      return false;
-  }
-}
-
-Error with_way_on(const Error& error) {
-  if (!is_out_of_reach(error.fault())) return error;
-  Error told{error.fault(), error.message()};
-  for (const std::string& step : error.trail()) told.during(step);
-  const std::string way_on =
-      "`rocca down --without-state` needs only Proxmox: it goes by the marks on the VMs, and takes "
-      "no lock";
-  told.hint(error.hint().empty() ? way_on : fmt::format("{}; {}", error.hint(), way_on));
-  return told;
-}
-
-}  // namespace
-
-void throw_without_state(const Error& error) {
-  throw with_way_on(error);
 }
 
 void RunWorlds::with(const std::string&, std::stop_token stop,
@@ -226,10 +193,16 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
     if (!chosen.vmid || moved) chosen.vmid = vm.row.vmid;
     if (chosen.host.empty() || moved) chosen.host = vm.row.node;
   }
+  // Where there is but one host to choose from, nobody needs to know who else is there.
+  const auto& hosts_of_spec = cluster.spec.proxmox->hosts;
   const bool open = std::any_of(
       cluster.spec.nodes.begin(), cluster.spec.nodes.end(), [&](const spec::Node& node) {
+        if (!node.machine) return false;
+        if (hosts_of_spec.size() == 1 &&
+            (!node.machine->host || **node.machine->host == *hosts_of_spec.front()))
+          return false;
         const auto chosen = cluster.lock.nodes.find(node.name);
-        return node.machine && (chosen == cluster.lock.nodes.end() || chosen->second.host.empty());
+        return chosen == cluster.lock.nodes.end() || chosen->second.host.empty();
       });
   if (open) {
     const std::vector<proxmox::NodeInfo> hosts = world.proxmox().nodes();
@@ -355,39 +328,6 @@ void Run::Impl::observe(Look& look) {
   look.survey.look_ends();
 }
 
-std::unique_ptr<Look> Run::Impl::look_down() {
-  auto look = std::make_unique<Look>(doors.clock);
-  try {
-    load(*look);
-  } catch (const Error& error) {
-    throw_without_state(error);
-  }
-  std::vector<Marked> marked;
-  Survey::Scan scan{cluster.name()};
-  scan.everywhere = true;
-  if (cluster.proxmox) {
-    read_ahead(*look, scan);
-    with_world(*look, [&](World& world) { marked = look->survey.marked(world.proxmox(), scan); });
-  }
-  const Ground ground{look->prior, {}};
-  look->desired =
-      expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
-  if (options.outside) add_withdrawals(options.outside, look->prior, look->desired);
-  look->graph = engine::build(look->desired, look->prior);
-  observe(*look);
-  engine::PlanOptions how;
-  // Whoever asked for `down` asked for this; only protect may say no.
-  how.policy.allowed = {engine::Effect::Live,    engine::Effect::Service,
-                        engine::Effect::Reboot,  engine::Effect::PowerCycle,
-                        engine::Effect::Replace, engine::Effect::DataLoss};
-  how.policy.protect = *cluster.spec.protect;
-  how.targets = targets(look->desired);
-  look->plan =
-      engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
-  look->made = doors.clock.tick();
-  return look;
-}
-
 /// Every step reads again before it acts; what this spares is a second look at all the rest.
 bool Run::Impl::still_counts(const Look* look) {
   if (!at_once || look == nullptr || doors.clock.tick() - look->made > a_moment) return false;
@@ -509,15 +449,6 @@ const engine::Plan& Run::plan() {
   return impl_->seen().plan;
 }
 
-const engine::Plan& Run::plan_down() {
-  if (!impl_->down) impl_->down = impl_->look_down();
-  return impl_->down->plan;
-}
-
-bool Run::remembers_down() const {
-  return impl_->down && impl_->down->remembered;
-}
-
 const graph::Graph& Run::graph() {
   return impl_->seen().graph;
 }
@@ -555,90 +486,6 @@ engine::Report Run::up(const engine::EventSink& events) {
   });
   if (!impl.options.locked) impl.write_lock(learned);
   return report;
-}
-
-engine::Report Run::down(const engine::EventSink& events) {
-  Impl& impl = *impl_;
-  if (*impl.cluster.spec.protect)
-    throw Error(Fault::Refused, fmt::format("{} has protect: true", impl.cluster.name()))
-        .hint("take `protect` out of the spec first");
-  const std::string shown = impl.down ? impl.down->plan.bound_to : "";
-  std::unique_ptr<state::Lock> lock;
-  try {
-    lock = impl.take_lock();
-  } catch (const Error& error) {
-    throw_without_state(error);
-  }
-  if (!impl.still_counts(impl.down.get())) impl.down = impl.look_down();
-  Look& look = *impl.down;
-  if (!shown.empty() && look.plan.bound_to != shown && !impl.goes_on(look.plan))
-    throw Error(Fault::Refused, "the world has changed since the plan was made")
-        .hint("look at it again, and confirm again");
-  refuse_if_any(look.plan);
-  if (!look.remembered) impl.store_first(look);
-  engine::EffectPolicy policy;
-  policy.allowed.insert(
-      {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
-  engine::Report report = impl.carry_out(look, *lock, events, policy);
-  // It may live in the very cluster that goes.
-  if (report.error) report.error = with_way_on(*report.error);
-  if (!report.ok() || !impl.options.targets.empty()) return report;
-  // The proof: another look, at every VM there is.
-  std::vector<Marked> left;
-  if (impl.cluster.proxmox) {
-    Look after{impl.doors.clock};
-    impl.with_world(after, [&](World& world) {
-      after.survey.refresh(world.proxmox());
-      Survey::Scan scan{impl.cluster.name()};
-      scan.everywhere = true;
-      left = after.survey.marked(world.proxmox(), scan);
-    });
-  }
-  for (const Marked& vm : left) {
-    engine::StepResult result;
-    result.end = engine::StepResult::End::Failed;
-    result.action = engine::Action::Destroy;
-    const engine::Proof proof = engine::prove(vm.shown, impl.cluster.identity_of(vm.node));
-    // A clone takes the mark along, and has a UUID of its own.
-    result.error =
-        proof.ownership == engine::Ownership::Ours
-            ? Error(Fault::Conflict, vm.shown.where + " still carries our mark")
-                  .hint("run `rocca down` again")
-            : Error(Fault::Conflict, proof.reason + ": a clone of it? It is left alone")
-                  .hint(
-                      "destroy it yourself, or take its mark away (`smbios1`), then run `rocca "
-                      "down` again");
-    report.steps[vm_address(vm.node)] = result;
-  }
-  if (!left.empty()) return report;
-  spec::Lock without = impl.cluster.lock;
-  forget_adopted(without, [](const std::string&) { return true; });
-  impl.write_lock(without);
-  impl.call("state", [&] { impl.doors.store.clear(); });
-  return report;
-}
-
-std::vector<std::string> Run::loose_volumes() {
-  Impl& impl = *impl_;
-  std::vector<std::string> all;
-  if (!impl.cluster.proxmox) return all;
-  Look look{impl.doors.clock};
-  impl.with_world(look, [&](World& world) {
-    std::set<std::string> seen;
-    for (const auto& host : impl.cluster.spec.proxmox->hosts)
-      for (const proxmox::StorageInfo& storage : world.proxmox().storages(*host)) try {
-          for (const proxmox::Volume& volume :
-               world.proxmox().volumes(*host, storage.name, "images"))
-            // The plugin gives all of its volumes to a VM that is not there.
-            if (volume.id.find("vm-9999-pvc-") != std::string::npos &&
-                seen.insert(storage.shared ? volume.id : *host + " " + volume.id).second)
-              all.push_back(fmt::format("{} on {}", volume.id, *host));
-        } catch (const Error& error) {
-          // A storage that is off or may not be listed tells nothing.
-          if (error.fault() == Fault::Interrupted) throw;
-        }
-  });
-  return all;
 }
 
 const state::State& Run::prior() {

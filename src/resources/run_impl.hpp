@@ -48,6 +48,17 @@ struct Look {
   engine::Plan plan;
 };
 
+/// What there is after everything went.
+struct Remains {
+  std::vector<Marked> marked;
+  bool more = false;  // there may be something that is ours to take away
+};
+
+/// Every step that may not run, in one message: nothing is touched until all of them may.
+void refuse_if_any(const engine::Plan& plan);
+/// A VM that was taken over and is gone for good: whoever has its name next is one of our own.
+void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string& node)>& gone);
+
 struct Run::Impl {
   Impl(Cluster its_cluster, Doors its_doors, RunOptions its_options, std::stop_token its_stop)
       : cluster(std::move(its_cluster)),
@@ -76,6 +87,7 @@ struct Run::Impl {
 
   std::unique_ptr<Look> look_up();
   std::unique_ptr<Look> look_down();
+  Remains what_remains();
   void observe(Look& look);
   void read_ahead(Look& look, const Survey::Scan& scan);
   Look& seen();

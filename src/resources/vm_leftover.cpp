@@ -53,7 +53,7 @@ class LeftoverVm final : public Thing {
     // Something else at its id is not ours, and ours is gone; but two that both prove it are said.
     if (!sight.found) {
       if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{"mark", "missing"}}, {}};
-      if (const auto clone = clone_under_way(world))
+      if (const auto clone = clone_of_ours(world))
         return Live{clone->text, {{"making", "clone"}}, {}};
       if (!sight.doubtful) return read_rest(world);
       return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
@@ -173,7 +173,7 @@ class LeftoverVm final : public Thing {
       return {upid ? upid->text : look_again, "mark"};
     }
     if (!sight.found) {
-      if (const auto clone = clone_under_way(world)) return {clone->text, "wait for a clone"};
+      if (const auto clone = clone_of_ours(world)) return {clone->text, "wait for a clone"};
       const auto rest = find_rest(world);
       return rest.empty() ? Receipt{} : gather_rest(world, rest_search(), rest);
     }
@@ -201,16 +201,9 @@ class LeftoverVm final : public Thing {
   }
 
   /// Killed a moment after it had asked for a clone, a run has left nothing but the task.
-  std::optional<proxmox::Upid> clone_under_way(World& world) const {
+  std::optional<proxmox::Upid> clone_of_ours(World& world) const {
     if (template_.empty() || identity_.adopted_vmid) return std::nullopt;
-    try {
-      for (const proxmox::VmRow& row : world.survey.rows(world.proxmox()))
-        if (row.is_template && row.name == template_)
-          return clone_at_work(world, {row.vmid, row.node});
-    } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;  // a host that is away clones nothing
-    }
-    return std::nullopt;
+    return clone_under_way(world, template_);
   }
 
   /// Only looked for: a host that is away has nothing to say, and nothing was known of a rest.

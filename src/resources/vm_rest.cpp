@@ -87,6 +87,17 @@ std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Sourc
   return std::nullopt;
 }
 
+std::optional<proxmox::Upid> clone_under_way(World& world, const std::string& from_template) {
+  try {
+    for (const proxmox::VmRow& row : world.survey.rows(world.proxmox()))
+      if (row.is_template && row.name == from_template)
+        return clone_at_work(world, {row.vmid, row.node});
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+  }
+  return std::nullopt;
+}
+
 engine::Receipt gather_rest(World& world, const RestSearch& search,
                             const std::vector<std::string>& volumes) {
   proxmox::VmCreate create;

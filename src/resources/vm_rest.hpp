@@ -37,6 +37,8 @@ std::vector<std::string> rest_of_create(World& world, const RestSearch& search);
 
 /// A clone of this source by us that is still at work: which VM it will be, nobody can tell yet.
 std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Source& source);
+/// The same of a template by its name. A host that is away clones nothing.
+std::optional<proxmox::Upid> clone_under_way(World& world, const std::string& from_template);
 
 /// Nobody but a storage's owner may delete a volume; but whoever owns a VM may delete it with all
 /// that it names. So the rest is given to a VM with our mark, which is proved and destroyed as any

@@ -1,0 +1,206 @@
+#include "base/error.hpp"
+#include "resources/kubernetes_things.hpp"
+#include "resources/run_impl.hpp"
+#include "resources/vm_rest.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::resources {
+
+namespace {
+
+// How often what comes late is taken away before somebody has to look.
+constexpr int most_latecomers = 3;
+
+/// Trouble with the place of the state, and not with what is in it or with who holds it.
+bool is_out_of_reach(Fault fault) {
+  switch (fault) {
+    case Fault::NotFound:
+    case Fault::Rejected:
+    case Fault::Denied:
+    case Fault::Busy:
+    case Fault::Unreachable:
+    case Fault::Lost:
+    case Fault::Timeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Error with_way_on(const Error& error) {
+  if (!is_out_of_reach(error.fault())) return error;
+  Error told{error.fault(), error.message()};
+  for (const std::string& step : error.trail()) told.during(step);
+  const std::string way_on =
+      "`rocca down --without-state` needs only Proxmox: it goes by the marks on the VMs, and takes "
+      "no lock";
+  told.hint(error.hint().empty() ? way_on : fmt::format("{}; {}", error.hint(), way_on));
+  return told;
+}
+
+}  // namespace
+
+void throw_without_state(const Error& error) {
+  throw with_way_on(error);
+}
+
+std::unique_ptr<Look> Run::Impl::look_down() {
+  auto look = std::make_unique<Look>(doors.clock);
+  try {
+    load(*look);
+  } catch (const Error& error) {
+    throw_without_state(error);
+  }
+  std::vector<Marked> marked;
+  Survey::Scan scan{cluster.name()};
+  scan.everywhere = true;
+  if (cluster.proxmox) {
+    read_ahead(*look, scan);
+    with_world(*look, [&](World& world) { marked = look->survey.marked(world.proxmox(), scan); });
+  }
+  const Ground ground{look->prior, {}};
+  look->desired =
+      expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
+  if (options.outside) add_withdrawals(options.outside, look->prior, look->desired);
+  look->graph = engine::build(look->desired, look->prior);
+  observe(*look);
+  engine::PlanOptions how;
+  // Whoever asked for `down` asked for this; only protect may say no.
+  how.policy.allowed = {engine::Effect::Live,    engine::Effect::Service,
+                        engine::Effect::Reboot,  engine::Effect::PowerCycle,
+                        engine::Effect::Replace, engine::Effect::DataLoss};
+  how.policy.protect = *cluster.spec.protect;
+  how.targets = targets(look->desired);
+  look->plan =
+      engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  look->made = doors.clock.tick();
+  return look;
+}
+
+/// Nothing of ours is left: the proof is another look, at every VM there is. What is being cloned
+/// is asked for first: a clone that is over by then is in the list.
+Remains Run::Impl::what_remains() {
+  Remains remains;
+  if (!cluster.proxmox) return remains;
+  Look after{doors.clock};
+  with_world(after, [&](World& world) {
+    if (*cluster.spec.talos.boot == spec::Boot::Template &&
+        clone_under_way(world, cluster.spec.talos.boot_template))
+      remains.more = true;
+    after.survey.refresh(world.proxmox());
+    Survey::Scan scan{cluster.name()};
+    scan.everywhere = true;
+    remains.marked = after.survey.marked(world.proxmox(), scan);
+    // Whose it is that stands at an id of ours, another look tells.
+    std::set<proxmox::Vmid> ids;
+    for (const spec::Node& node : cluster.spec.nodes)
+      if (const auto vmid = vmid_of(node)) ids.insert(*vmid);
+    for (const proxmox::VmRow& row : after.survey.rows(world.proxmox()))
+      remains.more = remains.more || (ids.contains(row.vmid) && !row.is_container);
+  });
+  for (const Marked& vm : remains.marked)
+    remains.more =
+        remains.more ||
+        engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours;
+  return remains;
+}
+
+const engine::Plan& Run::plan_down() {
+  if (!impl_->down) impl_->down = impl_->look_down();
+  return impl_->down->plan;
+}
+
+bool Run::remembers_down() const {
+  return impl_->down && impl_->down->remembered;
+}
+
+engine::Report Run::down(const engine::EventSink& events) {
+  Impl& impl = *impl_;
+  if (*impl.cluster.spec.protect)
+    throw Error(Fault::Refused, fmt::format("{} has protect: true", impl.cluster.name()))
+        .hint("take `protect` out of the spec first");
+  const std::string shown = impl.down ? impl.down->plan.bound_to : "";
+  std::unique_ptr<state::Lock> lock;
+  try {
+    lock = impl.take_lock();
+  } catch (const Error& error) {
+    throw_without_state(error);
+  }
+  if (!impl.still_counts(impl.down.get())) impl.down = impl.look_down();
+  Look& look = *impl.down;
+  if (!shown.empty() && look.plan.bound_to != shown && !impl.goes_on(look.plan))
+    throw Error(Fault::Refused, "the world has changed since the plan was made")
+        .hint("look at it again, and confirm again");
+  refuse_if_any(look.plan);
+  if (!look.remembered) impl.store_first(look);
+  engine::EffectPolicy policy;
+  policy.allowed.insert(
+      {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
+  engine::Report report = impl.carry_out(look, *lock, events, policy);
+  std::vector<Marked> left;
+  for (int again = 0;; ++again) {
+    // It may live in the very cluster that goes.
+    if (report.error) report.error = with_way_on(*report.error);
+    if (!report.ok() || !impl.options.targets.empty()) return report;
+    const Remains remains = impl.what_remains();
+    left = remains.marked;
+    if (!remains.more || again == most_latecomers) break;
+    // What a killed run had asked for came after we had looked: it goes as well.
+    impl.down = impl.look_down();
+    if (impl.down->plan.empty()) break;
+    refuse_if_any(impl.down->plan);
+    const engine::Report late = impl.carry_out(*impl.down, *lock, events, policy);
+    report.interrupted = late.interrupted;
+    report.error = late.error;
+    report.took += late.took;
+    for (const auto& [address, step] : late.steps) report.steps.insert_or_assign(address, step);
+  }
+  for (const Marked& vm : left) {
+    engine::StepResult result;
+    result.end = engine::StepResult::End::Failed;
+    result.action = engine::Action::Destroy;
+    const engine::Proof proof = engine::prove(vm.shown, impl.cluster.identity_of(vm.node));
+    // A clone takes the mark along, and has a UUID of its own.
+    result.error =
+        proof.ownership == engine::Ownership::Ours
+            ? Error(Fault::Conflict, vm.shown.where + " still carries our mark")
+                  .hint("run `rocca down` again")
+            : Error(Fault::Conflict, proof.reason + ": a clone of it? It is left alone")
+                  .hint(
+                      "destroy it yourself, or take its mark away (`smbios1`), then run `rocca "
+                      "down` again");
+    report.steps[vm_address(vm.node)] = result;
+  }
+  if (!left.empty()) return report;
+  spec::Lock without = impl.cluster.lock;
+  forget_adopted(without, [](const std::string&) { return true; });
+  impl.write_lock(without);
+  impl.call("state", [&] { impl.doors.store.clear(); });
+  return report;
+}
+
+std::vector<std::string> Run::loose_volumes() {
+  Impl& impl = *impl_;
+  std::vector<std::string> all;
+  if (!impl.cluster.proxmox) return all;
+  Look look{impl.doors.clock};
+  impl.with_world(look, [&](World& world) {
+    std::set<std::string> seen;
+    for (const auto& host : impl.cluster.spec.proxmox->hosts)
+      for (const proxmox::StorageInfo& storage : world.proxmox().storages(*host)) try {
+          for (const proxmox::Volume& volume :
+               world.proxmox().volumes(*host, storage.name, "images"))
+            // The plugin gives all of its volumes to a VM that is not there.
+            if (volume.id.find("vm-9999-pvc-") != std::string::npos &&
+                seen.insert(storage.shared ? volume.id : *host + " " + volume.id).second)
+              all.push_back(fmt::format("{} on {}", volume.id, *host));
+        } catch (const Error& error) {
+          // A storage that is off or may not be listed tells nothing.
+          if (error.fault() == Fault::Interrupted) throw;
+        }
+  });
+  return all;
+}
+
+}  // namespace rocca::resources
