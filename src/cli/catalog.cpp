@@ -407,7 +407,9 @@ Catalog catalog() {
                   .kind = FlagKind::Text,
                   .value = "FACTOR",
                   .fallback = "1",
-                  .help = "how much faster than the real clock it runs"},
+                  .help = "how much faster than the real clock it runs; SIGUSR2 switches between "
+                          "that and real "
+                          "time"},
                  {.name = "latency",
                   .kind = FlagKind::Choice,
                   .value = "KIND",

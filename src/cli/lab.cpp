@@ -25,8 +25,8 @@ namespace rocca::cli {
 
 namespace {
 
-/// From here on SIGINT, SIGTERM, SIGHUP and SIGUSR1 wait for whoever asks; threads made later
-/// inherit that.
+/// From here on SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 wait for whoever asks; threads made
+/// later inherit that.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -35,6 +35,7 @@ class SignalsHeld {
     sigaddset(&set_, SIGTERM);
     sigaddset(&set_, SIGHUP);
     sigaddset(&set_, SIGUSR1);
+    sigaddset(&set_, SIGUSR2);
     pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -265,10 +266,15 @@ int run_lab(Context& context, const Invocation& invocation) {
   if (ca_file) context.files.write(*ca_file, home.internet.roots.certificate_pem(), 0644);
   print(context, invocation, data, for_people(data, home, ca_file));
   context.out.flush();
-  for (int signal = signals.wait(); signal == SIGHUP || signal == SIGUSR1;
+  bool lapses = true;
+  for (int signal = signals.wait(); signal != SIGINT && signal != SIGTERM;
        signal = signals.wait()) {
     if (signal == SIGHUP) play_again(context, invocation, home, sockets);
     if (signal == SIGUSR1) requests.save();
+    if (signal == SIGUSR2) {
+      lapses = !lapses;
+      sockets.set_speed(lapses ? sockets_options.speed : 1);
+    }
   }
   sockets.stop();
   requests.save();

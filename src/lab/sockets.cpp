@@ -30,7 +30,9 @@ Sockets::Sockets(World& world, Clock& clock, Options options)
       clock_(clock),
       options_(options),
       real_start_(clock.tick()),
-      world_start_(world.now()) {
+      world_start_(world.now()),
+      real_since_(real_start_),
+      world_since_(world_start_) {
   if (!options_.download_from.empty())
     outside_ =
         std::make_unique<Outside>(std::make_unique<net::CurlTransport>(), options_.download_from,
@@ -106,9 +108,19 @@ std::optional<Sockets::Door> Sockets::find(const std::string& host, unsigned por
 }
 
 void Sockets::advance() {
-  const auto passed = std::chrono::duration<double>(clock_.tick() - real_start_) * options_.speed;
-  const Instant target = world_start_ + std::chrono::duration_cast<Duration>(passed);
+  const auto passed = std::chrono::duration<double>(clock_.tick() - real_since_) * options_.speed;
+  const Instant target = world_since_ + std::chrono::duration_cast<Duration>(passed);
   if (target > world_.now()) world_.run_until(target);
+}
+
+void Sockets::set_speed(double speed) {
+  run([&] {
+    advance();
+    real_since_ = clock_.tick();
+    world_since_ = world_.now();
+    options_.speed = speed;
+    pump();  // what is due comes at another time now
+  });
 }
 
 void Sockets::pump() {

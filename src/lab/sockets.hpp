@@ -48,6 +48,8 @@ class Sockets {
   std::optional<Door> find(const std::string& host, unsigned port);
   /// Runs `task` where the world may be touched, and waits for it.
   void run(const std::function<void()>& task);
+  /// From now on the world runs so many times as fast as the real clock.
+  void set_speed(double speed);
   void stop();
 
  private:
@@ -69,6 +71,9 @@ class Sockets {
   Options options_;
   Tick real_start_;
   Instant world_start_;
+  // Since when it runs at its present speed, on both clocks.
+  Tick real_since_;
+  Instant world_since_;
   std::uint64_t pumps_ = 0;  // only the newest timer counts
   bool dirty_ = false;
   std::map<Network::Id, Open> open_;

@@ -147,6 +147,26 @@ TEST(SocketsInTimeLapse, ShowTheClockOfTheirClients) {
             std::chrono::minutes{2});
 }
 
+TEST(SocketsInTimeLapse, MayGoOnAtAnotherSpeed) {
+  JumpingClock clock;
+  Home home{at_present(clock)};
+  Sockets sockets{home.world, clock, fast()};
+  const auto ten_minutes_at = [&](double speed) {
+    Instant before{};
+    Instant after{};
+    sockets.set_speed(speed);
+    sockets.run([&] { before = home.world.now(); });
+    clock.jump(std::chrono::minutes{10});
+    sockets.set_speed(1);
+    sockets.run([&] { after = home.world.now(); });
+    return after - before;
+  };
+  const Duration in_life = ten_minutes_at(1);
+  EXPECT_GE(in_life, std::chrono::minutes{10});
+  EXPECT_LT(in_life, std::chrono::minutes{12});
+  EXPECT_GE(ten_minutes_at(fast().speed), std::chrono::hours{16});
+}
+
 TEST_F(SocketsTest, AnswersComeInTheLabsTime) {
   const auto curl = through(sockets.proxy());
   net::Request one = request("https://pve.home:8006");

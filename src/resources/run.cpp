@@ -248,6 +248,9 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   // Those at our nodes' ids are asked when their turn comes. Without a state nobody knows where
   // ours are: then all are asked.
   scan.everywhere = !look->remembered;
+  if (look->remembered)
+    for (const spec::Node& node : cluster.spec.nodes)
+      if (const auto vmid = vmid_of(node)) scan.but.insert(*vmid);
   if (cluster.proxmox) read_ahead(*look, scan);
   if (cluster.proxmox)
     with_world(*look, [&](World& world) {
@@ -286,8 +289,7 @@ void Run::Impl::read_ahead(Look& look, const Survey::Scan& scan) {
     look.survey.refresh(world.proxmox());
     for (proxmox::VmRow& row : look.survey.rows(world.proxmox()))
       // What a host that is off has is unknown: one question is enough there.
-      if (!row.is_container && row.status != "unknown" &&
-          (scan.everywhere || has_our_tags(row, scan.cluster)))
+      if (!row.is_container && row.status != "unknown" && scan.asks(row))
         rows.push_back(std::move(row));
   });
   graph::Graph graph;

@@ -243,12 +243,16 @@ bool Survey::contended(proxmox::Vmid vmid) {
   return contended_.contains(vmid);
 }
 
+bool Survey::Scan::asks(const proxmox::VmRow& row) const {
+  return !but.contains(row.vmid) && (everywhere || has_our_tags(row, cluster));
+}
+
 std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
-  const auto& [cluster, everywhere, but] = scan;
+  const std::string& cluster = scan.cluster;
   std::vector<Marked> found;
   for (const proxmox::VmRow& row : rows(client)) {
     if (row.is_container) continue;
-    if (!has_our_tags(row, cluster) && (!everywhere || but.contains(row.vmid))) continue;
+    if (!scan.asks(row)) continue;
     const auto config = within(fmt::format("looking for our mark on {}", describe(row)),
                                [&] { return config_of_any(client, row, scan.cluster); });
     if (!config) continue;

@@ -90,6 +90,7 @@ class Survey {
     std::string cluster;
     bool everywhere = false;
     std::set<proxmox::Vmid> but = {};
+    bool asks(const proxmox::VmRow& row) const;
   };
   std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
 
