@@ -240,11 +240,17 @@ TEST_F(Adopted, SecretsOfPatchesAreNotWrittenInClear) {
   tf.patch_of_all =
       "machine: { registries: { config: { r.home: { auth: { username: u, password: hunter22 } } } "
       "} "
-      "}\n";
+      "}\n"
+      // As Terraform's yamlencode writes a manifest.
+      "cluster:\n  inlineManifests:\n  - name: db\n    contents: |\n      \"apiVersion\": \"v1\"\n"
+      "      \"kind\": \"Secret\"\n      \"metadata\":\n        \"name\": \"db\"\n"
+      "        \"namespace\": \"default\"\n      \"stringData\":\n        \"p\": \"swordfish\"\n";
   take_over();
-  EXPECT_THAT(described.spec, AllOf(Not(HasSubstr("hunter22")), HasSubstr("secret: adopted.")));
-  ASSERT_EQ(described.secrets.size(), 1u);
-  EXPECT_EQ(described.secrets.begin()->second.reveal(), "hunter22");
+  EXPECT_THAT(described.spec, AllOf(Not(HasSubstr("hunter22")), Not(HasSubstr("swordfish")),
+                                    HasSubstr("secret: adopted.")));
+  std::vector<std::string> kept;
+  for (const auto& [name, secret] : described.secrets) kept.emplace_back(secret.reveal());
+  EXPECT_THAT(kept, UnorderedElementsAre("hunter22", HasSubstr("swordfish")));
 }
 
 TEST_F(Adopted, WhatIsGoneOrOtherIsNamedAndLeft) {
