@@ -101,6 +101,7 @@ class Describer {
     if (!nodes_.front().control_plane)
       throw Error(Fault::Refused, "no control plane is among the nodes that were found")
           .hint("the VMs that were left out are named above; rocca keeps no workers alone");
+    refuse_strange_members(found);
     out_.left = found.left;
   }
 
