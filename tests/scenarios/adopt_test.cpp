@@ -226,6 +226,23 @@ TEST_F(Adopted, WithDhcpItIsFoundAgain) {
   EXPECT_EQ(identities(tf.rig), before);
 }
 
+// A load balancer, or an address that the control planes share, on another port than 6443.
+TEST_F(Adopted, ThePortOfItsApiIsKept) {
+  for (const char* vip : {"", "10.0.1.200"}) {
+    TerraformRig other;
+    other.vip = vip;
+    other.endpoint = "https://10.0.1.200:8443";
+    other.raise({{310, "blue-cp-1", "10.0.1.11", true}, {311, "blue-worker-1", "10.0.1.21"}});
+    const adopt::Description taken = other.adopt(other.state());
+    EXPECT_THAT(taken.spec, HasSubstr("endpoint: {host: 10.0.1.200, port: 8443}"));
+    EXPECT_THAT(other.first_plan(), IsEmpty());
+    const engine::Report report = other.rig.up();
+    ASSERT_TRUE(report.ok()) << problems(report);
+    EXPECT_THAT(other.rig.files.get("/clusters/blue/configs/kubeconfig"),
+                HasSubstr("server: https://10.0.1.200:8443\n"));
+  }
+}
+
 TEST_F(Adopted, DisksOnAnotherBusAreManagedWhereTheyAre) {
   take_over({{310, "blue-cp-1", "10.0.1.11", true, "virtio0"}});
   EXPECT_THAT(tf.first_plan(), IsEmpty());
