@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "factory/node_image.hpp"
+#include "net/http.hpp"
 #include "proxmox/property_string.hpp"
 #include "spec/load.hpp"
 #include "talos/config_input.hpp"
@@ -101,6 +102,7 @@ class Describer {
     if (!nodes_.front().control_plane)
       throw Error(Fault::Refused, "no control plane is among the nodes that were found")
           .hint("the VMs that were left out are named above; rocca keeps no workers alone");
+    refuse_strange_members(found);
     out_.left = found.left;
   }
 
@@ -294,14 +296,14 @@ class Describer {
     kubernetes.set("version",
                    Value::string(version_of_image(text_at(main, {"machine", "kubelet", "image"}))));
     const std::string url = text_at(main, {"cluster", "controlPlane", "endpoint"});
-    const auto parts = talos::parse_url(url);
+    const auto parts = net::Url::parse(url);
     if (!parts) throw Error(Fault::Refused, "the nodes do not say where their API is");
-    std::string host = parts->host;
-    if (const auto colon = host.rfind(':'); colon != std::string::npos && !host.ends_with(']'))
-      host.resize(colon);
-    if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+    const bool usual = parts->port == spec::Endpoint::api_port;
     Value endpoint = Value::map();
-    endpoint.set(is_vip(host, spec) ? "vip" : "host", Value::string(host));
+    // A spec's VIP is answered on the usual port. On another one the address is only a place, and
+    // what keeps it stands in patches.
+    endpoint.set(usual && is_vip(parts->host, spec) ? "vip" : "host", Value::string(parts->host));
+    if (!usual) endpoint.set("port", Value::integer(parts->port));
     endpoint.set_style(text::Style::Flow);
     kubernetes.set("endpoint", std::move(endpoint));
     for (const auto& [key, list] :

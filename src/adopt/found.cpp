@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "locking/addresses.hpp"
+#include "net/http.hpp"
 #include "proxmox/property_string.hpp"
 #include "talos/waits.hpp"
 
@@ -50,7 +51,10 @@ class Search {
   Found run() {
     for (proxmox::VmRow& row : client_.vms()) rows_.emplace(row.vmid, std::move(row));
     for (const RememberedVm& vm : remembered_.vms)
-      if (const std::string why = take(vm); !why.empty()) found_.left.push_back({vm.where, why});
+      if (const std::string why = take(vm); !why.empty()) {
+        found_.left.push_back({vm.where, why});
+        found_.missing.emplace_back(vm, why);
+      }
     if (found_.nodes.empty()) {
       std::string message = "none of the VMs in the state is a node of this cluster:";
       for (const Left& left : found_.left)
@@ -131,10 +135,28 @@ class Search {
         told.push_back(fmt::format("who answers at {} is another machine", where));
         continue;
       }
+      if (talos::until_etcd(sight).done) ask_etcd(node, access);
       return describe(node, client, place);
     }
     if (told.empty()) return fmt::format("VM {} has no address that is known", node.row.vmid);
     return fmt::format("no node of this cluster: {}", join(told, "; "));
+  }
+
+  /// Without a leader it does not answer: then the first plan waits for it, and says so.
+  void ask_etcd(FoundNode& node, const talos::Access& access) {
+    talos::Client client{looker_.transport, access, looker_.stop};
+    client.set_deadline(std::chrono::seconds{5});
+    try {
+      node.etcd_member = client.etcd_status().member_id;
+      if (found_.etcd.empty())
+        for (const talos::EtcdMember& member : client.etcd_members()) {
+          const auto peer =
+              member.peer_urls.empty() ? std::nullopt : net::Url::parse(member.peer_urls.front());
+          found_.etcd.push_back({member.id, member.hostname, peer ? peer->host : ""});
+        }
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+    }
   }
 
   static std::string describe(FoundNode& node, talos::Client& client, const IpAddress& place) {
@@ -159,6 +181,39 @@ class Search {
 };
 
 }  // namespace
+
+void refuse_strange_members(const Found& found) {
+  for (const EtcdPeer& member : found.etcd) {
+    const bool known =
+        std::any_of(found.nodes.begin(), found.nodes.end(), [&](const FoundNode& node) {
+          // One whose etcd does not answer is known by its name.
+          return node.etcd_member == member.id ||
+                 (node.etcd_member == 0 && !member.name.empty() && node.host_name == member.name);
+        });
+    if (known) continue;
+    const auto vm = std::find_if(found.missing.begin(), found.missing.end(), [&](const auto& each) {
+      const auto address = IpAddress::parse(member.address);
+      const auto& places = each.first.addresses;
+      return (address && std::find(places.begin(), places.end(), *address) != places.end()) ||
+             (!member.name.empty() &&
+              (each.first.name == member.name || each.first.name.ends_with("-" + member.name)));
+    });
+    const auto asked = std::find_if(found.nodes.begin(), found.nodes.end(),
+                                    [](const FoundNode& node) { return node.etcd_member != 0; });
+    throw Error(
+        Fault::Refused,
+        fmt::format(
+            "etcd has {}, and {} is not among the nodes that were found{}",
+            plural(found.etcd.size(), "member"),
+            member.name.empty() ? "the one at " + member.address
+                                : member.name + " at " + member.address,
+            vm == found.missing.end() ? "" : fmt::format(": {} ({})", vm->second, vm->first.where)))
+        .hint(fmt::format(
+            "nothing was written. Start it and adopt again; or, if it is gone for good, `talosctl "
+            "-n {} etcd remove-member {:x}` first",
+            to_string(asked->address.address()), member.id));
+  }
+}
 
 Found look(const Looker& looker, const Remembered& remembered) {
   return Search{looker, remembered}.run();

@@ -87,11 +87,19 @@ void add_disks(Hardware& hardware, const proxmox::VmConfig& config, const Defaul
 
 void add_nics(Hardware& hardware, const proxmox::VmConfig& config, const Defaults& defaults) {
   Value plain = Value::list();
-  bool ordinary = true;
+  bool ordinary = true, gap = false;
   for (unsigned i = 0; i < 32; ++i) {
     const std::string option = fmt::format("net{}", i);
     const std::string* text = config.find(option);
-    if (text == nullptr) break;
+    if (text == nullptr) {
+      gap = true;
+      continue;
+    }
+    // A spec counts cards from net0 on and leaves none out.
+    if (gap) {
+      hardware.untold.push_back(option + " is a card behind a gap");
+      continue;
+    }
     const PropertyString parts = PropertyString::parse(option, proxmox::normalise(option, *text));
     Value nic = Value::map();
     if (const std::string bridge = parts.value_or("bridge", ""); bridge != defaults.bridge)

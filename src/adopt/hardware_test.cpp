@@ -83,6 +83,16 @@ TEST(Hardware, WhatNoSpecCanSayIsNamed) {
                           HasSubstr("hostpci0 names a device"), "serial0, tags and sockets (2)"));
 }
 
+TEST(Hardware, ACardBehindAGapIsNamed) {
+  proxmox::VmConfig config = as_bpg_makes_it();
+  config.options["net2"] = "virtio=BC:24:11:00:00:03,bridge=vmbr1";
+  config.options["net31"] = "virtio=BC:24:11:00:00:04,bridge=vmbr1";
+  const Hardware hardware = hardware_of({}, config, {"local-lvm", "vmbr0"});
+  EXPECT_EQ(hardware.nics.size(), 1u);
+  EXPECT_THAT(hardware.untold,
+              ElementsAre("net2 is a card behind a gap", "net31 is a card behind a gap"));
+}
+
 TEST(Hardware, TheDiskItBootsFromIsTheSystems) {
   proxmox::VmConfig config = as_bpg_makes_it();
   config.options.erase("scsi0");

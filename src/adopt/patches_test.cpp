@@ -194,5 +194,25 @@ TEST(Secrets, AreTakenOutOfPatchesAndNamed) {
         << name;
 }
 
+// As Terraform's yamlencode writes it.
+TEST(Secrets, AManifestWithASecretIsTakenAsAWhole) {
+  const std::string active =
+      rendered +
+      "  inlineManifests:\n  - name: db\n    contents: |\n      \"apiVersion\": \"v1\"\n"
+      "      \"kind\": \"Secret\"\n      \"stringData\":\n        \"password\": \"hunter22\"\n"
+      "  - name: plain\n    contents: |\n      kind: Namespace\n";
+  const auto after = decoded(active);
+  Difference difference = derive_patch(decoded(rendered), after, minor);
+  SecretShelf shelf;
+  for (PatchStep& step : difference.steps) shelf.take_from(step, after, minor);
+  std::string all;
+  for (const text::Value& document : patch_documents(difference.steps))
+    all += text::emit_yaml(document);
+  EXPECT_THAT(all, AllOf(Not(HasSubstr("hunter22")), HasSubstr("secret: adopted."),
+                         HasSubstr("kind: Namespace")));
+  ASSERT_THAT(shelf.secrets(), SizeIs(1));
+  EXPECT_THAT(std::string{shelf.secrets().begin()->second.reveal()}, HasSubstr("hunter22"));
+}
+
 }  // namespace
 }  // namespace rocca::adopt

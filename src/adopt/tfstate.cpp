@@ -221,7 +221,12 @@ class Reader {
       found.left.push_back({where, "deposed: it was replaced, and waits to be destroyed"});
       return;
     }
-    if (type == "proxmox_virtual_environment_vm" || type == "proxmox_vm_qemu") {
+    const bool is_vm = type == "proxmox_virtual_environment_vm" || type == "proxmox_vm_qemu";
+    if ((is_vm || type == "talos_machine_secrets") && !inside.there() &&
+        state.find("attributes_flat") != nullptr) {
+      problems_.error(at(instance), where + " was written by an older provider").hint =
+          "`terraform apply -refresh-only` first, which writes it as newer ones do";
+    } else if (is_vm) {
       take_vm(type == "proxmox_vm_qemu" ? from_telmate(inside) : from_bpg(inside), where, instance,
               inside.flag("template"));
     } else if (type == "talos_machine_secrets") {
@@ -242,11 +247,22 @@ class Reader {
 
   void take_vm(RememberedVm vm, const std::string& where, const Value& instance, bool is_template) {
     vm.where = where;
+    const auto twin = std::find_if(found.vms.begin(), found.vms.end(),
+                                   [&](const auto& other) { return other.vmid == vm.vmid; });
     if (is_template)
       found.left.push_back({where, "a template"});
     else if (vm.vmid == 0 || vm.host.empty())
       problems_.error(at(instance), where + " has no VM id or no host").hint =
           "its create may have failed: `terraform apply` or `terraform state rm` settles it";
+    else if (vm.vmid < 100 || vm.vmid > 999'999'999)
+      problems_
+          .error(at(instance),
+                 fmt::format("{} has VM id {}, and no Proxmox has such a VM", where, vm.vmid))
+          .hint = "VM ids are 100 to 999999999: was the state edited by hand?";
+    else if (twin != found.vms.end())
+      found.left.push_back({where, fmt::format("VM {} once more: it is also {}, and is looked at "
+                                               "as that",
+                                               vm.vmid, twin->where)});
     else
       found.vms.push_back(std::move(vm));
   }
@@ -290,11 +306,23 @@ class Reader {
         "machineconfig v1alpha1 -o jsonpath='{.spec}'`) or from what `talosctl gen secrets` wrote";
   }
 
+  /// What is missing is one problem, however much it is.
   void pass_on(const Diagnostics& inner, const std::string& where, const Value& instance) {
-    for (const Problem& problem : inner.problems())
-      if (problem.severity == Severity::Error)
-        problems_.error(at(instance), where + ": " + problem.message).hint =
-            "--secrets FILE takes them from elsewhere";
+    constexpr std::string_view required = " is required";
+    std::vector<std::string> missing;
+    const auto tell = [&](const std::string& message) {
+      problems_.error(at(instance), where + ": " + message).hint =
+          "--secrets FILE takes them from elsewhere";
+    };
+    for (const Problem& problem : inner.problems()) {
+      if (problem.severity != Severity::Error) continue;
+      if (problem.message.ends_with(required))
+        missing.push_back(problem.message.substr(0, problem.message.size() - required.size()));
+      else
+        tell(problem.message);
+    }
+    if (!missing.empty())
+      tell(fmt::format("{} {} missing", enumerate(missing), missing.size() == 1 ? "is" : "are"));
   }
 
   struct Config {
@@ -336,7 +364,7 @@ std::optional<Remembered> read_tfstate(std::string_view text, const std::string&
   if (root->find("encrypted_data") != nullptr || root->find("encryption_version") != nullptr)
     return refuse("the state is encrypted", "`tofu state pull | rocca adopt -` gives it in clear");
   const Value* version = root->find("version");
-  if (!root->is_map() || version == nullptr || root->find("serial") == nullptr)
+  if (version == nullptr || !version->as_uint() || root->find("serial") == nullptr)
     return refuse("this is no Terraform or OpenTofu state",
                   "`terraform state pull` or `tofu state pull` writes it");
   if (version->as_uint() != 4u)

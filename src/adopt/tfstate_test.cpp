@@ -188,9 +188,53 @@ const Bad bad_states[] = {
      state({cp1, resource("talos_machine_secrets", "this",
                           R"({"machine_secrets": {"cluster": {"id": "a"}}})")}),
      "talos_machine_secrets.this: "},
+    {"NoVersion", R"({"version": {}, "serial": 1})", "no Terraform or OpenTofu state"},
+    {"OnlyAVersion", R"({"version": {}})", "no Terraform or OpenTofu state"},
+    // 100 in 32 bits.
+    {"LargeId",
+     state({resource("proxmox_virtual_environment_vm", "cp",
+                     R"({"vm_id": 4294967396, "node_name": "pve1"})")}),
+     "has VM id 4294967396, and no Proxmox has such a VM"},
+    {"SmallId",
+     state({resource("proxmox_vm_qemu", "cp", R"({"vmid": 99, "target_node": "pve1"})")}),
+     "has VM id 99, and no Proxmox has such a VM"},
+    {"FlatVm",
+     R"({"version": 4, "serial": 1, "resources": [{"mode": "managed",
+         "type": "proxmox_virtual_environment_vm", "name": "cp",
+         "instances": [{"schema_version": 0, "attributes_flat": {"vm_id": "104"}}]}]})",
+     "proxmox_virtual_environment_vm.cp was written by an older provider"},
+    {"FlatSecrets",
+     R"({"version": 4, "serial": 1, "resources": [{"mode": "managed",
+         "type": "talos_machine_secrets", "name": "this",
+         "instances": [{"schema_version": 0, "attributes_flat": {"id": "x"}}]}]})",
+     "`terraform apply -refresh-only` first"},
 };
 INSTANTIATE_TEST_SUITE_P(Of, BadState, testing::ValuesIn(bad_states),
                          [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Tfstate, WhatIsMissingOfTheSecretsIsOneError) {
+  const Read bad = read(state({cp1, resource("talos_machine_secrets", "this",
+                                             R"({"machine_secrets": {"cluster": {"id": "a"}}})")}));
+  EXPECT_FALSE(bad.found);
+  EXPECT_THAT(bad.told, AllOf(HasSubstr("cluster.secret"), HasSubstr("certs.os.key"),
+                              HasSubstr("trustdinfo.token"), HasSubstr(" are missing")));
+  const auto first = bad.told.find("error:");
+  EXPECT_EQ(bad.told.find("error:", first + 1), std::string::npos) << bad.told;
+}
+
+TEST(Tfstate, AVmThatIsInItTwiceIsTakenOnceAndNamed) {
+  const std::string again = resource("proxmox_virtual_environment_vm", "again",
+                                     bpg_vm({204, "pve1", "cp", "BC:24:11:00:00:09"}));
+  const Read all = read(state({resource("proxmox_virtual_environment_vm", "cp",
+                                        bpg_vm({204, "pve1", "cp", "BC:24:11:00:00:01"})),
+                               again, some_secrets}));
+  ASSERT_TRUE(all.found) << all.told;
+  EXPECT_EQ(all.found->vms.size(), 1u);
+  EXPECT_THAT(all.found->left,
+              ElementsAre(Left{"proxmox_virtual_environment_vm.again",
+                               "VM 204 once more: it is also proxmox_virtual_environment_vm.cp, "
+                               "and is looked at as that"}));
+}
 
 TEST(Tfstate, NoMessageShowsASecret) {
   std::string half = machine_secrets(bundle());

@@ -6,6 +6,7 @@
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "talos/config_input.hpp"
 
 #include <fmt/format.h>
 
@@ -15,25 +16,19 @@ namespace rocca::cli {
 
 namespace {
 
-std::string bracketed(const IpAddress& address) {
-  return address.is_v4() ? to_string(address) : "[" + to_string(address) + "]";
-}
-
-/// Where kube-apiserver is reached: the VIP, the host name, or the first control plane.
+/// Where kube-apiserver is reached: the VIP, the host, or the first control plane.
 std::string server_of(const spec::Spec& spec, const Addresses& addresses) {
-  if (const auto& endpoint = spec.kubernetes.endpoint) {
-    if (endpoint->vip) return fmt::format("https://{}:6443", bracketed(*endpoint->vip->address));
-    if (endpoint->host) return fmt::format("https://{}:6443", **endpoint->host);
-  }
-  for (const spec::Node* node : spec.control_planes()) {
-    const auto found = addresses.find(node->name);
-    const auto address = found == addresses.end() ? std::nullopt : IpAddress::parse(found->second);
-    if (address) return fmt::format("https://{}:6443", bracketed(*address));
-  }
-  throw Error(Fault::Usage, "nobody knows yet where the cluster's API will be")
-      .hint(
-          "its control planes get their addresses by DHCP: `rocca up` finds them; or name "
-          "kubernetes.endpoint");
+  std::string first;
+  for (const spec::Node* node : spec.control_planes())
+    if (const auto found = addresses.find(node->name);
+        first.empty() && found != addresses.end() && IpAddress::parse(found->second))
+      first = found->second;
+  if (!spec.kubernetes.endpoint && first.empty())
+    throw Error(Fault::Usage, "nobody knows yet where the cluster's API will be")
+        .hint(
+            "its control planes get their addresses by DHCP: `rocca up` finds them; or name "
+            "kubernetes.endpoint");
+  return talos::endpoint_of(spec, first);
 }
 
 void hand_out(Context& context, const Invocation& invocation, const spec::Spec& spec,

@@ -1,50 +1,15 @@
-#include "base/error.hpp"
 #include "cli/access_files.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cli/private_folder.hpp"
 #include "cli/rendering.hpp"
 #include "text/emit.hpp"
-
-#include <fmt/format.h>
 
 #include <ostream>
 
 namespace rocca::cli {
-
-namespace {
-
-/// Files in clear, for their owner alone, in a folder that was empty.
-class Export {
- public:
-  Export(Context& context, std::string folder) : context_(context), folder_(std::move(folder)) {
-    const std::string path = absolute(folder_);
-    if (context_.files.status(path) && !context_.files.list(path).empty())
-      throw Error(Fault::Conflict, fmt::format("{} is not empty", folder_))
-          .hint("name a folder that is not there yet: nothing is overwritten");
-    context_.files.make_folder(path, 0700);
-  }
-
-  void make_folder(const std::string& name) {
-    context_.files.make_folder(absolute(folder_ + "/" + name), 0700);
-  }
-
-  void write(const std::string& name, const Secret& text) {
-    context_.files.write(absolute(folder_ + "/" + name), text.reveal(), 0600);
-    context_.out << folder_ << "/" << name << "\n";
-  }
-
- private:
-  std::string absolute(const std::string& path) const {
-    return path.starts_with('/') ? path : context_.folder + "/" + path;
-  }
-
-  Context& context_;
-  std::string folder_;
-};
-
-}  // namespace
 
 int run_export(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
@@ -66,13 +31,14 @@ int run_export(Context& context, const Invocation& invocation) {
   const Secret secrets{text::emit_yaml(tree)};
   tree.wipe();
 
-  Export files{context, invocation.find("out").value_or(*spec.name + "-export")};
-  files.write("secrets.yaml", secrets);
-  files.write("talosconfig", talosconfig);
-  files.write("kubeconfig", kubeconfig);
-  files.make_folder("nodes");
+  std::vector<std::pair<std::string, Secret>> contents{
+      {"secrets.yaml", secrets}, {"talosconfig", talosconfig}, {"kubeconfig", kubeconfig}};
   for (const RenderedNode& one : *configs)
-    files.write("nodes/" + one.first->name + ".yaml", one.second.text);
+    contents.emplace_back("nodes/" + one.first->name + ".yaml", one.second.text);
+  const std::string folder = invocation.find("out").value_or(*spec.name + "-export");
+  write_private_folder(context.files,
+                       folder.starts_with('/') ? folder : context.folder + "/" + folder, contents);
+  for (const auto& [name, text] : contents) context.out << folder << "/" << name << "\n";
   context.err << "all in clear, for you alone: keep them out of Git\n";
   return 0;
 }

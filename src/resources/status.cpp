@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "net/http.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/run_impl.hpp"
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rocca::resources {
 
@@ -28,11 +30,12 @@ auto attempt(Body&& body) -> std::optional<decltype(body())> {
   }
 }
 
-void ask_etcd(World& world, const std::string& where, NodeStatus& status) {
+/// Which member of etcd the node is; 0: none that answers.
+std::uint64_t ask_etcd(World& world, const std::string& where, NodeStatus& status) {
   talos::Client client = world.talos(where);
   client.set_deadline(5s);
   const auto etcd = attempt([&] { return client.etcd_status(); });
-  if (!etcd) return;
+  if (!etcd) return 0;
   if (etcd->learner)
     status.etcd = "learner";
   else if (etcd->leader == 0)
@@ -40,6 +43,7 @@ void ask_etcd(World& world, const std::string& where, NodeStatus& status) {
   else
     status.etcd = etcd->leader == etcd->member_id ? "leader" : "member";
   if (!etcd->errors.empty() && status.problem.empty()) status.problem = etcd->errors.front();
+  return etcd->member_id;
 }
 
 bool has_address(World& world, const std::string& where, const std::string& address) {
@@ -50,7 +54,8 @@ bool has_address(World& world, const std::string& where, const std::string& addr
          });
 }
 
-NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip) {
+NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip,
+                   std::uint64_t& member) {
   NodeStatus status;
   status.name = node.name;
   status.role = to_string(*node.role);
@@ -97,7 +102,7 @@ NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip)
   if (node.control_plane()) {
     const talos::Progress etcd = talos::until_etcd(sight);
     if (etcd.done)
-      ask_etcd(world, status.address, status);
+      member = ask_etcd(world, status.address, status);
     else if (status.problem.empty())
       status.problem = etcd.waiting_for;
     if (!vip.empty()) status.has_vip = has_address(world, status.address, vip);
@@ -114,7 +119,51 @@ bool answers(const Look& look, const std::string& address) {
   return live != look.observed.live.end() && thing->second->diff(live->second).none();
 }
 
-std::string describe_etcd(const std::vector<NodeStatus>& nodes, bool bootstrapped) {
+/// A member that etcd counts and that is no node of the spec, or no longer is.
+struct Stray {
+  std::string name;
+  bool answers = false;
+};
+
+/// Members by etcd's own list that none of the nodes is. `members`: what the nodes are, by their
+/// places in `nodes`.
+std::vector<Stray> find_strays(World& world, const std::vector<NodeStatus>& nodes,
+                               const std::vector<std::uint64_t>& members) {
+  std::optional<std::vector<talos::EtcdMember>> listed;
+  for (std::size_t i = 0; i < nodes.size() && !listed; ++i) {
+    if (members[i] == 0) continue;
+    talos::Client client = world.talos(nodes[i].address);
+    client.set_deadline(5s);  // without a leader the list hangs
+    listed = attempt([&] { return client.etcd_members(); });
+  }
+  std::vector<Stray> strays;
+  if (!listed) return strays;
+  // A control plane that does not answer is told of by itself, once.
+  std::set<std::string> silent;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (const spec::Node& node = world.cluster.spec.nodes[i];
+        node.control_plane() && members[i] == 0)
+      silent.insert(node.host_name);
+  for (const talos::EtcdMember& member : *listed) {
+    if (std::find(members.begin(), members.end(), member.id) != members.end()) continue;
+    if (silent.erase(member.hostname) > 0) continue;
+    const auto peer =
+        member.peer_urls.empty() ? std::nullopt : net::Url::parse(member.peer_urls.front());
+    const std::string where = peer ? peer->host : "";
+    Stray stray{member.hostname.empty() ? "the one at " + where : member.hostname};
+    stray.answers = !where.empty() &&
+                    std::none_of(nodes.begin(), nodes.end(),
+                                 [&](const NodeStatus& node) { return node.address == where; });
+    if (stray.answers)
+      stray.answers =
+          talos::until_etcd(talos::look(world.transport, world.access(where), world.stop)).done;
+    strays.push_back(std::move(stray));
+  }
+  return strays;
+}
+
+std::string describe_etcd(const std::vector<NodeStatus>& nodes, const std::vector<Stray>& strays,
+                          bool bootstrapped) {
   std::size_t planes = 0, members = 0, leaders = 0;
   for (const NodeStatus& node : nodes) {
     if (node.role != "controlplane") continue;
@@ -122,12 +171,24 @@ std::string describe_etcd(const std::vector<NodeStatus>& nodes, bool bootstrappe
     members += node.etcd == "leader" || node.etcd == "member";
     leaders += node.etcd == "leader";
   }
+  // The leader may be one of them.
+  for (const Stray& stray : strays) {
+    ++planes;
+    members += stray.answers;
+    leaders += stray.answers;
+  }
   if (members == 0 && !bootstrapped) return "not bootstrapped";
   if (members < engine::quorum_of(planes) || leaders == 0)
     return fmt::format("quorum is lost: {} of {} {}", members, planes,
                        members == 1 ? "answers" : "answer");
-  return fmt::format("{}, {}", plural(members, "member"),
-                     members == planes ? "healthy" : fmt::format("{} missing", planes - members));
+  if (strays.empty())
+    return fmt::format("{}, {}", plural(members, "member"),
+                       members == planes ? "healthy" : fmt::format("{} missing", planes - members));
+  std::string text = plural(planes, "member");
+  for (const Stray& stray : strays)
+    text += fmt::format("; {} is in no spec{}", stray.name,
+                        stray.answers ? "" : " and does not answer");
+  return text;
 }
 
 }  // namespace
@@ -140,6 +201,7 @@ ClusterStatus Run::status() {
   const auto& endpoint = impl.cluster.spec.kubernetes.endpoint;
   if (endpoint && endpoint->vip) status.vip = to_string(*endpoint->vip->address);
   status.nodes.resize(impl.cluster.spec.nodes.size());
+  std::vector<std::uint64_t> members(status.nodes.size());
   // Each node by itself and all at once: one that does not answer keeps nobody waiting.
   RunWorlds worlds{impl.cluster, look.survey, look.known, impl.doors};
   std::size_t open = status.nodes.size();
@@ -150,7 +212,7 @@ ClusterStatus Run::status() {
     impl.doors.runner.start("status/" + node.name, [&, i] {
       try {
         worlds.with(node.name, impl.stop, [&](World& world) {
-          status.nodes[i] = look_at(world, impl.cluster.spec.nodes[i], status.vip);
+          status.nodes[i] = look_at(world, impl.cluster.spec.nodes[i], status.vip, members[i]);
         });
       } catch (...) {
         const std::lock_guard lock{mutex};
@@ -162,7 +224,9 @@ ClusterStatus Run::status() {
   if (escaped) std::rethrow_exception(escaped);
   for (const NodeStatus& node : status.nodes)
     if (node.has_vip) status.vip_owner = node.name;
-  status.etcd = describe_etcd(status.nodes, look.prior.bootstrapped.has_value());
+  std::vector<Stray> strays;
+  impl.with_world(look, [&](World& world) { strays = find_strays(world, status.nodes, members); });
+  status.etcd = describe_etcd(status.nodes, strays, look.prior.bootstrapped.has_value());
   for (const secrets::BundleItem& item : secrets::describe(impl.cluster.bundle()))
     if (item.expires) status.certificates.push_back({item.name, *item.expires});
   impl.with_world(look, [&](World& world) {
@@ -172,9 +236,11 @@ ClusterStatus Run::status() {
   impl.call("holder", [&] { status.held_by = impl.doors.store.holder(); });
   const auto backup = look.prior.notes.find("backup/last");
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
-  status.healthy = std::all_of(status.nodes.begin(), status.nodes.end(),
-                               [](const NodeStatus& node) { return node.healthy; }) &&
-                   answers(look, vip_address(impl.cluster.name()));
+  status.healthy =
+      std::all_of(status.nodes.begin(), status.nodes.end(),
+                  [](const NodeStatus& node) { return node.healthy; }) &&
+      std::all_of(strays.begin(), strays.end(), [](const Stray& stray) { return stray.answers; }) &&
+      answers(look, vip_address(impl.cluster.name()));
   const bool answers_somewhere =
       std::any_of(status.nodes.begin(), status.nodes.end(), [](const NodeStatus& node) {
         return node.healthy && (node.etcd == "leader" || node.etcd == "member");

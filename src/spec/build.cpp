@@ -177,6 +177,15 @@ class Builder {
                       "`by` and `interface` say how a VIP is kept, and there is none",
                       "give vip, or take them away");
       end.host = endpoint->find_text("host");
+      if (const auto port = endpoint->find_int("port")) {
+        end.port = port->value;
+        if (!end.host && end.port != Endpoint::api_port)
+          findings_.add(
+              "host-only", port->where,
+              fmt::format("`port` is {}, and there is no `host` that listens there", end.port),
+              "at a VIP kube-apiserver itself answers, on 6443: take port away, or give "
+              "host");
+      }
       out.endpoint = std::move(end);
     }
     out.pod_cidr = kubernetes.subnet("podCIDR");

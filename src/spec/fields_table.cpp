@@ -213,6 +213,8 @@ constexpr Field table[] = {
      "tailscale0"},
     {"spec.kubernetes.endpoint.host", Type::Domain, Choice, "", "",
      "A DNS name or an address of a load balancer that you keep.", "", "k8s.home"},
+    {"spec.kubernetes.endpoint.port", Type::Int, Plain, "1..65535", "",
+     "Port of the load balancer.", "6443 unless said; only with host", "443"},
     {"spec.kubernetes.podCIDR", Type::Subnet, Plain, "", "10.244.0.0/16", "Addresses of pods.", "",
      "10.244.0.0/16"},
     {"spec.kubernetes.serviceCIDR", Type::Subnet, Plain, "", "10.96.0.0/12",

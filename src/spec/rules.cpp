@@ -143,6 +143,9 @@ constexpr Rule table[] = {
      "It works and costs nothing, but with one control plane there is nobody to take it over."},
     {"vip-only", E, "keys that make sense only with a VIP",
      "`by` and `interface` say how the VIP is kept."},
+    {"host-only", E, "a port of the API without a host",
+     "A load balancer may listen on any port; at a VIP and at the control planes themselves "
+     "kube-apiserver answers, on 6443."},
     {"cidr-overlap", E, "networks that overlap",
      "Pods, services and nodes need networks of their own; where they overlap, packets go astray."},
     {"dhcp-static", E, "static values with DHCP",

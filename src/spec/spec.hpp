@@ -216,8 +216,11 @@ struct Vip {
   Maybe<std::string> interface;
 };
 struct Endpoint {
+  static constexpr std::int64_t api_port = 6443;  // where kube-apiserver itself listens
+
   std::optional<Vip> vip;
   Maybe<std::string> host;
+  std::int64_t port = api_port;  // of the host
 };
 struct Cilium {
   Placed<Version> version;

@@ -246,7 +246,11 @@ std::string endpoint_of(const spec::Spec& spec, const std::string& first_address
   const auto url = [](const std::string& host) { return fmt::format("https://{}:6443", host); };
   if (const auto& endpoint = spec.kubernetes.endpoint) {
     if (endpoint->vip) return url(host_text(*endpoint->vip->address));
-    if (endpoint->host) return url(**endpoint->host);
+    if (endpoint->host) {
+      const auto address = IpAddress::parse(**endpoint->host);
+      return fmt::format("https://{}:{}", address ? host_text(*address) : **endpoint->host,
+                         endpoint->port);
+    }
   }
   if (!first_address.empty()) {
     const auto address = IpAddress::parse(first_address);

@@ -40,7 +40,7 @@ bool needs_link(const spec::Spec& spec, const spec::Node& node);
 /// Puts marks that fit no disk and no link where only the machine itself can say, and names them.
 std::vector<std::string> mark_unknown(Surroundings& around, const spec::Spec& spec,
                                       const spec::Node& node);
-/// https://HOST:6443. Throws Error(NotFound) when only the live world knows it.
+/// https://HOST:PORT. Throws Error(NotFound) when only the live world knows it.
 std::string endpoint_of(const spec::Spec& spec, const std::string& first_address = "");
 
 ConfigInput config_input(const spec::Spec& spec, const spec::Node& node,

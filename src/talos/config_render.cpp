@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "talos/manifest_secrets.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>
@@ -486,7 +487,7 @@ Value masked(const Value& value, std::string_view key, const std::vector<Secret>
   if (holds(value.text(), hidden)) return hide();
   if (std::find(secret_keys.begin(), secret_keys.end(), key) != secret_keys.end()) return hide();
   if (key == "content") return hide();  // of files: nobody knows what they hold
-  if (key == "contents" && value.text().find("kind: Secret") != std::string::npos) return hide();
+  if (key == "contents" && manifests_hold_secret(value.text())) return hide();
   if (key == "environment") {
     const auto equals = value.text().find('=');
     const std::string name = value.text().substr(0, equals);

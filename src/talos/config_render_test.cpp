@@ -248,6 +248,31 @@ TEST(Render, PatchesComeInOrderAndWithTheirNames) {
   EXPECT_THROW(render_config(input), Error);  // more than one document
 }
 
+TEST(Render, TheApiIsWhereTheSpecSays) {
+  const auto endpoint = [](const std::string& said) {
+    const spec::Spec spec = load(R"(apiVersion: rocca.dev/v1
+kind: Cluster
+metadata: { name: blue }
+spec:
+  talos: { version: v1.11.5 }
+  kubernetes: { version: v1.34.1)" +
+                                 said +
+                                 R"( }
+  network: { subnet: 10.0.0.0/24, gateway: 10.0.0.1 }
+  nodes:
+    cp-1: { role: controlplane, address: 10.0.0.11, existing: { disk: S3Z8NB0K123456 } }
+)");
+    const MachineConfig config =
+        render_config(config_input(spec, spec.nodes.front(), surroundings()));
+    return text_at(parsed(config).front(), {"cluster", "controlPlane", "endpoint"});
+  };
+  EXPECT_EQ(endpoint(""), "https://10.0.0.11:6443");
+  EXPECT_EQ(endpoint(", endpoint: { vip: 10.0.0.20 }"), "https://10.0.0.20:6443");
+  EXPECT_EQ(endpoint(", endpoint: { host: k8s.home }"), "https://k8s.home:6443");
+  EXPECT_EQ(endpoint(", endpoint: { host: k8s.home, port: 443 }"), "https://k8s.home:443");
+  EXPECT_EQ(endpoint(", endpoint: { host: \"fd00::1\", port: 8443 }"), "https://[fd00::1]:8443");
+}
+
 TEST(Render, OldEncryptionSecretsAreCarriedOver) {
   ConfigInput input;
   input.endpoint = "https://10.0.0.20:6443";

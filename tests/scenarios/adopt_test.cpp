@@ -226,6 +226,23 @@ TEST_F(Adopted, WithDhcpItIsFoundAgain) {
   EXPECT_EQ(identities(tf.rig), before);
 }
 
+// A load balancer, or an address that the control planes share, on another port than 6443.
+TEST_F(Adopted, ThePortOfItsApiIsKept) {
+  for (const char* vip : {"", "10.0.1.200"}) {
+    TerraformRig other;
+    other.vip = vip;
+    other.endpoint = "https://10.0.1.200:8443";
+    other.raise({{310, "blue-cp-1", "10.0.1.11", true}, {311, "blue-worker-1", "10.0.1.21"}});
+    const adopt::Description taken = other.adopt(other.state());
+    EXPECT_THAT(taken.spec, HasSubstr("endpoint: {host: 10.0.1.200, port: 8443}"));
+    EXPECT_THAT(other.first_plan(), IsEmpty());
+    const engine::Report report = other.rig.up();
+    ASSERT_TRUE(report.ok()) << problems(report);
+    EXPECT_THAT(other.rig.files.get("/clusters/blue/configs/kubeconfig"),
+                HasSubstr("server: https://10.0.1.200:8443\n"));
+  }
+}
+
 TEST_F(Adopted, DisksOnAnotherBusAreManagedWhereTheyAre) {
   take_over({{310, "blue-cp-1", "10.0.1.11", true, "virtio0"}});
   EXPECT_THAT(tf.first_plan(), IsEmpty());
@@ -240,11 +257,17 @@ TEST_F(Adopted, SecretsOfPatchesAreNotWrittenInClear) {
   tf.patch_of_all =
       "machine: { registries: { config: { r.home: { auth: { username: u, password: hunter22 } } } "
       "} "
-      "}\n";
+      "}\n"
+      // As Terraform's yamlencode writes a manifest.
+      "cluster:\n  inlineManifests:\n  - name: db\n    contents: |\n      \"apiVersion\": \"v1\"\n"
+      "      \"kind\": \"Secret\"\n      \"metadata\":\n        \"name\": \"db\"\n"
+      "        \"namespace\": \"default\"\n      \"stringData\":\n        \"p\": \"swordfish\"\n";
   take_over();
-  EXPECT_THAT(described.spec, AllOf(Not(HasSubstr("hunter22")), HasSubstr("secret: adopted.")));
-  ASSERT_EQ(described.secrets.size(), 1u);
-  EXPECT_EQ(described.secrets.begin()->second.reveal(), "hunter22");
+  EXPECT_THAT(described.spec, AllOf(Not(HasSubstr("hunter22")), Not(HasSubstr("swordfish")),
+                                    HasSubstr("secret: adopted.")));
+  std::vector<std::string> kept;
+  for (const auto& [name, secret] : described.secrets) kept.emplace_back(secret.reveal());
+  EXPECT_THAT(kept, UnorderedElementsAre("hunter22", HasSubstr("swordfish")));
 }
 
 TEST_F(Adopted, WhatIsGoneOrOtherIsNamedAndLeft) {
@@ -380,6 +403,62 @@ TEST_F(Adopted, WithoutAControlPlaneThatAnswersItIsRefused) {
   while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
   EXPECT_THAT(refused([&] { tf.adopt(text); }), HasSubstr("no control plane is among the nodes"));
   EXPECT_FALSE(tf.rig.files.status("/clusters/blue/cluster.yaml"));
+}
+
+const std::vector<TerraformNode> three_planes = {
+    {310, "blue-cp-1", "10.0.1.11", true},
+    {311, "blue-cp-2", "10.0.1.12", true},
+    {312, "blue-cp-3", "10.0.1.13", true},
+};
+
+// It would be in no spec, and nobody would see that etcd cannot lose one more.
+TEST_F(Adopted, AMemberOfEtcdThatIsOffOrGoneIsRefusedByName) {
+  tf.raise(three_planes);
+  const std::string text = tf.state();
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  const auto finish = [&](const proxmox::Upid& upid) {
+    while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
+    tf.rig.home.world.run_for(std::chrono::minutes{1});
+  };
+  finish(client.start_stop("pve1", 312));
+  EXPECT_THAT(refused([&] { tf.adopt(text); }),
+              AllOf(HasSubstr("etcd has 3 members, and blue-cp-3 at 10.0.1.13 is not among the"),
+                    HasSubstr("VM 312 is off (module.talos."), HasSubstr("[\"blue-cp-3\"]")));
+  finish(client.start_destroy("pve1", 312, true));
+  EXPECT_THAT(refused([&] { tf.adopt(text); }), HasSubstr("VM 312 is gone"));
+  EXPECT_FALSE(tf.rig.files.status("/clusters/blue/cluster.yaml"));
+  // As the hint says.
+  talos::Client node = tf.secure(three_planes.front());
+  for (const talos::EtcdMember& member : node.etcd_members())
+    if (member.hostname == "blue-cp-3") node.etcd_remove_member(member.id);
+  described = tf.adopt(text);
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  const resources::ClusterStatus status = tf.rig.run()->status();
+  EXPECT_TRUE(status.healthy);
+  EXPECT_EQ(status.etcd, "2 members, healthy");
+}
+
+TEST_F(Adopted, AMemberOfEtcdThatLeftTheSpecIsShownByStatus) {
+  take_over(three_planes);
+  settle();
+  EXPECT_EQ(tf.rig.run()->status().etcd, "3 members, healthy");
+  std::string spec = described.spec;
+  const auto from = spec.find("    cp-3:");
+  ASSERT_NE(from, std::string::npos) << spec;
+  auto to = spec.find('\n', from) + 1;
+  while (to < spec.size() && spec.compare(to, 6, "      ") == 0) to = spec.find('\n', to) + 1;
+  spec.erase(from, to - from);
+  tf.rig.write_spec(with(spec, "  talos:\n", "  policy: { evenControlPlanes: warn }\n  talos:\n"));
+  resources::ClusterStatus status = tf.rig.run()->status();
+  EXPECT_TRUE(status.healthy);
+  EXPECT_EQ(status.etcd, "3 members; blue-cp-3 is in no spec");
+  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  client.start_stop("pve1", 312);
+  tf.rig.home.world.run_for(std::chrono::minutes{2});
+  status = tf.rig.run()->status();
+  EXPECT_FALSE(status.healthy);
+  EXPECT_EQ(status.etcd, "3 members; blue-cp-3 is in no spec and does not answer");
 }
 
 // A run of Terraform that ended between the configurations and etcd: rocca would begin it, and an
