@@ -312,5 +312,122 @@ TEST(Existing, DownEndsAlthoughAMachineIsDead) {
   EXPECT_EQ(rig.home.dc.vms.size(), 2u);
 }
 
+resources::RunOptions resetting() {
+  resources::RunOptions options;
+  options.reset_existing = true;
+  return options;
+}
+
+TEST(Existing, DownResetsNobodyElseAlthoughTheStateIsLost) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  const auto before = all_there_is(rig);
+  rig.lose_state();
+  // Where the spec has w-1 is a machine of this cluster, and another one.
+  rig.write_spec(machines({"cp-1", "", "w-1"}));
+  EXPECT_THAT(
+      refused([&] { rig.down(resetting()); }),
+      AllOf(HasSubstr("machine/w-1: who answers at 10.0.3.3 is w-2 (machine " + uuid_of(rig, 702)),
+            HasSubstr("w-1 is machine " + uuid_of(rig, 701))));
+  EXPECT_EQ(all_there_is(rig), before);
+  rig.write_spec(machines({"cp-1", "w-2", "w-1"}));
+  EXPECT_THAT(refused([&] { rig.down(resetting()); }), HasSubstr("10.0.3.3 is w-2 (machine "));
+  EXPECT_EQ(all_there_is(rig), before);
+  rig.write_spec(machines({"cp-1", "w-1", "w-2"}));
+  const engine::Report down = rig.down(resetting());
+  EXPECT_TRUE(down.ok()) << problems(down);
+  rig.home.world.run_for(5min);
+  for (const unsigned vmid : {700u, 701u, 702u})
+    EXPECT_FALSE(rig.home.estate.truth(vmid).configured) << vmid;
+}
+
+TEST(Existing, DownResetsNobodyWhoseUuidIsInDoubt) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  const auto before = all_there_is(rig);
+  const std::string other = "4c4c4544-0042-4d10-8051-b3c04f4a3532";
+  rig.write_spec(replace_all(two_machines(), "address: 10.0.3.2, existing: true",
+                             "address: 10.0.3.2, existing: { uuid: " + other + " }"));
+  EXPECT_THAT(refused([&] { rig.down(resetting()); }),
+              AllOf(HasSubstr("machine/w-1: "), HasSubstr(other), HasSubstr(uuid_of(rig, 701))));
+  EXPECT_EQ(all_there_is(rig), before);
+}
+
+TEST(Existing, DownSaysThatTheyAreReset) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  EXPECT_THAT(
+      differences(rig.run(resetting())->plan_down()),
+      testing::ElementsAre(
+          "- machine/cp-1: the cluster goes down: it is reset and comes back in maintenance "
+          "mode  [stage: 'ours' -> 'maintenance']",
+          "- machine/w-1: the cluster goes down: it is reset and comes back in maintenance "
+          "mode  [stage: 'ours' -> 'maintenance']"));
+}
+
+TEST(Existing, AWorkerThatLeavesTheSpecComesBackInMaintenanceMode) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  const auto machine = identities(rig);
+  rig.write_spec(machines({"cp-1", "w-1"}));
+  EXPECT_THAT(differences(rig.plan()),
+              testing::Contains(
+                  AllOf(HasSubstr("- machine/w-2: no node of the spec wants it: it is reset and "
+                                  "comes back in maintenance mode"),
+                        HasSubstr("[stage: 'ours' -> 'maintenance']"))));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  rig.home.world.run_for(5min);
+  EXPECT_FALSE(rig.home.dc.vms.at(702).running.empty()) << "nobody is there to switch it on again";
+  EXPECT_EQ(rig.home.estate.truth(702).stage, lab::talos::Stage::Maintenance);
+  EXPECT_FALSE(rig.home.estate.truth(702).configured);
+  EXPECT_EQ(identities(rig), machine);
+  // And so it can join again.
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  EXPECT_EQ(rig.home.estate.truth(702).hostname, "w-2");
+}
+
+TEST(Existing, AMachineGetsAnotherNameByLeavingFirst) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  const auto before = all_there_is(rig);
+  rig.write_spec(machines({"cp-1", "w-1", "w-9"}));
+  EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
+              AllOf(HasSubstr("10.0.3.3 is w-2 (machine "), HasSubstr("and not w-9")));
+  EXPECT_EQ(all_there_is(rig), before);
+  // Said outright, it leaves under its old name and joins under the new one, in one run.
+  rig.write_spec(
+      replace_all(machines({"cp-1", "w-1", "w-9"}), "address: 10.0.3.3, existing: true",
+                  fmt::format("address: 10.0.3.3, existing: {{ uuid: {} }}", uuid_of(rig, 702))));
+  resources::RunOptions options = allow_data_loss();
+  options.policy.allowed.insert(engine::Effect::Replace);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.truth(702).hostname, "w-9");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  const auto lock = spec::find_lock(rig.files, "/clusters/blue");
+  EXPECT_FALSE(lock->nodes.contains("w-2")) << "its name is free again";
+  EXPECT_EQ(to_string(*lock->nodes.at("w-9").uuid), uuid_of(rig, 702));
+}
+
+TEST(Existing, OneThatNobodyRemembersIsLeftAsItIs) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  rig.lose_state();
+  const std::string before = rig.home.estate.truth(702).config;
+  rig.write_spec(machines({"cp-1", "w-1"}));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.truth(702).config, before);
+  EXPECT_EQ(rig.home.estate.truth(702).stage, lab::talos::Stage::Running);
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
