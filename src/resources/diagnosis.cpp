@@ -369,7 +369,7 @@ Symptoms examine(World& world, const std::string& name) {
   if (sight.door == talos::Door::Maintenance && node != nullptr && !node->existing) {
     try {
       const auto system = world.maintenance(s.address).find_system_information();
-      if (system && system->uuid && *system->uuid != world.cluster.uuid_of(name)) {
+      if (system && system->uuid && system->uuid != world.cluster.find_uuid(name)) {
         s.answer = Symptoms::Answer::Stranger;
         s.answer_text = "machine " + to_string(*system->uuid);
       }

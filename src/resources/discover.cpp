@@ -171,7 +171,8 @@ Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
   const auto this_run = met.find(uuid);
   const std::string last =
       this_run ? *this_run : fact(world.known(machine_address(node)), "address");
-  if (!last.empty() && who_is_at(world, last) == uuid) return found(last);
+  const std::optional<Uuid> who = last.empty() ? std::nullopt : who_is_at(world, last);
+  if (who == uuid) return found(last);
   const Duration silent = world.survey.waiting_since(silence);
   const auto vm = world.known(vm_address(node));
   if (!vm && (wanted == nullptr || wanted->machine)) return {"", "its VM"};
@@ -180,11 +181,12 @@ Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
   if (vm)
     if (const auto near = ask_neighbours(world, *vm, uuid)) return found(*near);
   const auto subnet = searchable(spec);
-  const bool still_boots = this_run && silent < boots;
+  const bool still_boots = this_run && !who && silent < boots;
   const bool agent_may_speak = has_agent(wanted) && silent < agent_starts;
   if (subnet && !still_boots && !agent_may_speak)
     if (const auto there = search(world, *subnet, uuid, effort)) return found(*there);
-  if (!last.empty()) return {last, ""};
+  // Its lease may have gone to another machine, which must not be taken for it.
+  if (!last.empty() && !who) return {last, ""};
   if (has_agent(wanted)) return {"", "the guest agent to tell the node's address"};
   // The search itself takes the time.
   return {"",

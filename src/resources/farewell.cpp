@@ -24,11 +24,11 @@ bool is_leaving(const talos::Sight& sight) {
 }
 
 Receipt send_away(World& world, const Leaver& leaver) {
-  if (!leaver.stays && !leaver.host_name.empty()) cordon_node(world, leaver.host_name);
+  if (!leaver.with_all && !leaver.host_name.empty()) cordon_node(world, leaver.host_name);
   talos::ResetOptions options;
-  // A machine that stays comes back in maintenance mode; with the whole cluster going, leaving etcd
-  // in order is neither possible nor needed.
-  options.graceful = !leaver.stays;
+  // With the whole cluster going, leaving etcd in order is neither possible nor needed.
+  options.graceful = !leaver.with_all;
+  // A machine that stays keeps Talos, and nobody need be there to switch it on again.
   options.reboot = leaver.stays;
   talos::Client client = world.talos(leaver.where);
   // Talos in a container has folders in their place, and refuses to wipe what it cannot find.

@@ -16,7 +16,8 @@ struct Leaver {
   std::string node, host_name;
   std::string where;         // empty: nobody knows where it answers
   std::optional<Uuid> uuid;  // nothing: whoever has our certificate there is the one
-  bool stays = false;        // the machine was there before us
+  bool stays = false;        // the machine was there before us: it comes back in maintenance mode
+  bool with_all = false;     // the whole cluster goes
 };
 
 /// Who answers there. Another machine of ours that has got its address since is Foreign.

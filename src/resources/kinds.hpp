@@ -57,6 +57,9 @@ std::map<std::string, Instant> access_until(World& world);
 constexpr const char* options_seen = "options";  // of a VM: digest_options
 constexpr const char* config_seen = "config";    // of a machine: digest of all of it
 
+/// A fact of a machine that was there before us: it is never made, switched off or destroyed.
+constexpr const char* was_there = "existing";
+
 /// What is left over: enough is known of it to find it, to prove it and to take it away.
 struct Leftover {
   std::string address;

@@ -3,6 +3,7 @@
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
+#include "resources/stranger.hpp"
 #include "resources/survey.hpp"
 #include "talos/config_effects.hpp"
 #include "talos/config_input.hpp"
@@ -72,6 +73,7 @@ class MachineKind final : public Thing {
     bool existing = false;
     Uuid uuid;               // nothing is applied to a machine that has another one
     bool uuid_known = true;  // false: an existing machine that was never met
+    std::string fixed;       // the spec's address; empty: DHCP's
     Version talos;
     std::string schematic;
     std::string installer;  // the image that would bring it there
@@ -112,6 +114,7 @@ class MachineKind final : public Thing {
                {"node", wish_.node},
                {"name", wish_.host_name},
                {"role", wish_.control_plane ? "controlplane" : "worker"}}};
+    if (wish_.existing) live.facts[was_there] = "yes";
     if (read_through(world, live)) return live;
     const talos::Sight sight = look_at(world, where.address);
     switch (sight.door) {
@@ -127,18 +130,22 @@ class MachineKind final : public Thing {
                         "reset first, which rocca never does unasked"}};
         return live;
       case talos::Door::Maintenance:
-        if (const std::string why =
-                stranger(world, world.maintenance(where.address), where.address);
-            !why.empty()) {
-          live.fields = {{refused, why}, {hint_of, "is the address used by another machine?"}};
-          return live;
-        }
-        return std::nullopt;
       case talos::Door::Ours:
         break;
     }
+    const bool ours = sight.door == talos::Door::Ours;
+    talos::Client client = ours ? world.talos(live.id) : world.maintenance(live.id);
+    const std::optional<Uuid> shown = shown_uuid(client);
+    if (const auto stranger = find_stranger(world.cluster, wish_.node, shown, live.id)) {
+      // A VM that is to have the address of one that leaves gets it when that is gone.
+      if (stranger->leaves && !wish_.existing)
+        return Live{"", {{door, "closed"}, {told, stranger->why}}, {}};
+      live.fields = {{refused, stranger->why}, {hint_of, stranger->hint}};
+      return live;
+    }
+    if (!ours) return std::nullopt;
     if (wish_.control_plane) world.survey.passes_on(live.id);
-    read_ours(world, world.talos(live.id), live);
+    read_ours(world, client, shown, live);
     world.survey.saw(wish_.node, sight);
     return live;
   }
@@ -229,7 +236,10 @@ class MachineKind final : public Thing {
     return wish_.boot_timeout + (wish_.control_plane ? 0s : wish_.bootstrap_timeout);
   }
 
-  Fields claims() const override { return {}; }
+  /// A machine that is to have another name leaves under its old one first.
+  Fields claims() const override {
+    return wish_.existing && !wish_.fixed.empty() ? Fields{{"address", wish_.fixed}} : Fields{};
+  }
   bool goes_with(const std::string& needed) const override {
     return needed == vm_address(wish_.node);
   }
@@ -319,14 +329,10 @@ class MachineKind final : public Thing {
         .hint(fmt::format("say which: nodes.{}.existing.disk", wish_.node));
   }
 
-  /// Why the machine that answers is not the one we mean; empty: it is.
-  std::string stranger(World& world, talos::Client client, const std::string& where) const {
-    static_cast<void>(world);
-    if (!wish_.uuid_known) return "";
-    const auto system = client.find_system_information();
-    if (!system || !system->uuid || *system->uuid == wish_.uuid) return "";
-    return fmt::format("who answers at {} is machine {}, and {} is machine {}", where,
-                       to_string(*system->uuid), wish_.node, to_string(wish_.uuid));
+  /// A minute may have passed since it was read: nothing is sent to another machine.
+  void require_itself(World& world, talos::Client& client, const std::string& where) const {
+    if (const auto stranger = find_stranger(world.cluster, wish_.node, shown_uuid(client), where))
+      throw Error(Fault::Refused, stranger->why).hint(stranger->hint);
   }
 
   /// A worker that was settled before is asked through a control plane, as talosctl does. Whatever
@@ -340,8 +346,8 @@ class MachineKind final : public Thing {
       const auto sight = talos::look_through(world.transport, access, world.stop);
       Live answer = live;
       talos::Client client{world.transport, access, world.stop};
-      if (sight) read_ours(world, client, answer);
-      if (!sight || fact(answer.facts, "uuid") != to_string(wish_.uuid)) return false;
+      if (!sight || shown_uuid(client) != wish_.uuid) return false;
+      read_ours(world, client, wish_.uuid, answer);
       world.survey.saw(wish_.node, *sight);
       live = std::move(answer);
       return true;
@@ -352,10 +358,10 @@ class MachineKind final : public Thing {
     }
   }
 
-  void read_ours(World& world, talos::Client client, Live& live) const {
+  void read_ours(World& world, talos::Client& client, const std::optional<Uuid>& shown,
+                 Live& live) const {
     live.facts["version"] = client.version().tag;
-    if (const auto system = client.find_system_information(); system && system->uuid)
-      live.facts["uuid"] = to_string(*system->uuid);
+    if (shown) live.facts["uuid"] = to_string(*shown);
     for (const talos::Extension& extension : client.extensions())
       if (extension.name == "schematic") live.facts["schematic"] = extension.version;
     const auto active = client.find_config();
@@ -404,9 +410,8 @@ class MachineKind final : public Thing {
     // The stage leaves maintenance as soon as a configuration is taken, before the port closes.
     if (sight.status && sight.status->stage != talos::Stage::Maintenance)
       return {until_applied, "wait"};
-    if (const std::string why = stranger(world, world.maintenance(where), where); !why.empty())
-      throw Error(Fault::Conflict, why).hint("is the address used by another machine?");
     talos::Client client = world.maintenance(where);
+    require_itself(world, client, where);
     const Secret config = render(world, where, client);
     world.survey.wait_anew(address() + " in maintenance mode");
     client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
@@ -416,6 +421,7 @@ class MachineKind final : public Thing {
 
   Receipt apply_change(World& world, const std::string& where) const {
     talos::Client client = world.talos(where);
+    require_itself(world, client, where);
     const Secret config = render(world, where, client);
     const auto active = client.find_config();
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
@@ -538,15 +544,10 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   wish.host_name = node.host_name;
   wish.control_plane = node.control_plane();
   wish.existing = node.existing.has_value();
-  wish.uuid = cluster.uuid_of(node.name);
-  if (node.existing) {
-    const auto locked = cluster.lock.nodes.find(node.name);
-    wish.uuid_known = locked != cluster.lock.nodes.end() && locked->second.uuid.has_value();
-    if (node.existing->uuid) {
-      wish.uuid = **node.existing->uuid;
-      wish.uuid_known = true;
-    }
-  }
+  const std::optional<Uuid> uuid = cluster.find_uuid(node.name);
+  wish.uuid_known = uuid.has_value();
+  if (uuid) wish.uuid = *uuid;
+  if (node.address) wish.fixed = to_string(**node.address);
   wish.nowhere = cannot_be_found(spec, node);
   if (node.machine) {
     if (const auto chosen = cluster.lock.nodes.find(node.name); chosen != cluster.lock.nodes.end())

@@ -1,14 +1,21 @@
 #include "resources/farewell.hpp"
 #include "resources/kinds.hpp"
 #include "resources/node_object.hpp"
+#include "resources/stranger.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace rocca::resources {
 
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr const char* stage = "stage";
+constexpr const char* refused = "refused";
+constexpr const char* hint_of = "hint";
 
 /// The configuration of a node that is going away: it is reset, so that nothing of the cluster is
 /// left on its disk and it leaves in order.
@@ -20,15 +27,18 @@ class LeftoverMachine final : public Thing {
   std::optional<Live> read(World& world) const override {
     const std::string& where = leaver_.where;
     if (where.empty() && leaver_.host_name.empty()) return std::nullopt;
+    if (leaver_.with_all)
+      if (auto why = refusal(world)) return why;
     const talos::Sight sight = look_at(world, leaver_);
     // Whoever else answers there is not ours any more. Its Node stays until somebody removes it.
     if (sight.door != talos::Door::Ours) {
-      const auto object = leaver_.stays ? std::nullopt : find_node_object(world, leaver_.host_name);
+      const auto object =
+          leaver_.with_all ? std::nullopt : find_node_object(world, leaver_.host_name);
       if (!object) return std::nullopt;
       return Live{where, {{"node", leaver_.host_name}}, {{"uid", object->uid}}};
     }
-    if (is_leaving(sight)) return Live{where, {{"stage", to_string(sight.status->stage)}}, {}};
-    return Live{where, {{"stage", "ours"}}, {{"address", where}}};
+    if (is_leaving(sight)) return Live{where, {{stage, to_string(sight.status->stage)}}, {}};
+    return Live{where, {{stage, "ours"}}, {{"address", where}}};
   }
 
   Change diff(const std::optional<Live>& live) const override {
@@ -36,8 +46,16 @@ class LeftoverMachine final : public Thing {
     Change change;
     change.action = Action::Destroy;
     change.effect = Effect::DataLoss;
-    change.reason = "no node of the spec wants it";
-    for (const auto& [name, value] : live->fields) change.fields.push_back({name, value, "", {}});
+    change.reason = leaver_.with_all ? "the cluster goes down" : "no node of the spec wants it";
+    if (const std::string why = fact(live->fields, refused); !why.empty()) {
+      change.refusal = why;
+      change.hint = fact(live->fields, hint_of);
+      return change;
+    }
+    const bool resets = leaver_.stays && live->fields.contains(stage);
+    if (resets) change.reason += ": it is reset and comes back in maintenance mode";
+    for (const auto& [name, value] : live->fields)
+      change.fields.push_back({name, value, resets && name == stage ? "maintenance" : "", {}});
     guard_role(change, leaver_.node, role_);
     return change;
   }
@@ -70,6 +88,26 @@ class LeftoverMachine final : public Thing {
   Fields wishes() const override { return {}; }
 
  private:
+  /// A machine that was there before is wiped only if it is provably the one that is meant.
+  std::optional<Live> refusal(World& world) const {
+    if (leaver_.where.empty()) return std::nullopt;
+    const talos::Sight sight = talos::look(world.transport, world.access(leaver_.where), world.stop,
+                                           talos::Detail::Status);
+    if (sight.door != talos::Door::Ours) return std::nullopt;
+    const auto refuse = [&](const std::string& why, const std::string& hint) {
+      return Live{leaver_.where, {{refused, why}, {hint_of, hint}}, {}};
+    };
+    talos::Client client = world.talos(leaver_.where);
+    if (const std::string doubt = find_doubt(world.cluster, leaver_.node); !doubt.empty())
+      return refuse(doubt, fmt::format("say which it is: nodes.{}.existing.uuid; `rocca up` writes "
+                                       "it down if it is so",
+                                       leaver_.node));
+    if (const auto stranger =
+            find_stranger(world.cluster, leaver_.node, shown_uuid(client), leaver_.where))
+      return refuse(stranger->why, stranger->hint);
+    return std::nullopt;
+  }
+
   Leaver leaver_;
   std::string role_;
 };
@@ -93,13 +131,18 @@ void guard_role(Change& change, const std::string& node, const std::string& role
   }
 }
 
-Made leftover_machine(const Cluster&, const Leftover& leftover) {
+Made leftover_machine(const Cluster& cluster, const Leftover& leftover) {
   Leaver leaver;
   leaver.node = leftover.address.substr(leftover.address.find('/') + 1);
   leaver.where = fact(leftover.facts, "address");
   leaver.host_name = fact(leftover.facts, "name");
   leaver.uuid = Uuid::parse(fact(leftover.facts, "uuid"));
-  leaver.stays = fact(leftover.facts, "whole cluster") == "yes";
+  leaver.with_all = fact(leftover.facts, "whole cluster") == "yes";
+  if (leaver.with_all) leaver.uuid = cluster.find_uuid(leaver.node);
+  // Where it stands on no VM there is none to switch on again, whatever is remembered of it.
+  const auto& needs = leftover.needs;
+  leaver.stays = leaver.with_all || fact(leftover.facts, was_there) == "yes" ||
+                 std::find(needs.begin(), needs.end(), vm_address(leaver.node)) == needs.end();
   return std::make_shared<LeftoverMachine>(Thing::About{leftover.address, leftover.needs, ""},
                                            std::move(leaver), fact(leftover.facts, "role"));
 }

@@ -133,6 +133,11 @@ void Run::Impl::load(Look& look) {
             "did the secrets bundle change? A cluster keeps its bundle for ever; a copied folder "
             "needs a state of its own");
   if (cluster.lock.nodes.empty()) recall_adopted(cluster.lock, look.prior);
+  cluster.met.clear();
+  for (const auto& [address, item] : look.prior.items)
+    if (engine::kind_of(address) == "machine")
+      if (const auto uuid = Uuid::parse(fact(item.facts, "uuid")))
+        cluster.met[address.substr(address.find('/') + 1)] = *uuid;
 }
 
 void Run::Impl::meet_strays(const Look& look, World& world, std::vector<Marked>& marked) {
@@ -479,12 +484,21 @@ engine::Report Run::up(const engine::EventSink& events) {
     if (engine::kind_of(address) != "machine") continue;
     const spec::Node* node = impl.cluster.spec.find_node(fact(item.facts, "node"));
     if (node == nullptr || !node->existing) continue;
-    if (const auto uuid = Uuid::parse(fact(item.facts, "uuid")))
-      learned.nodes[node->name].uuid = *uuid;
+    // Once pinned, only the user says that it is another machine by now.
+    const auto uuid = Uuid::parse(fact(item.facts, "uuid"));
+    if (!uuid) continue;
+    std::optional<Uuid>& pinned = learned.nodes[node->name].uuid;
+    if (!pinned || (node->existing->uuid && **node->existing->uuid == *uuid)) pinned = uuid;
   }
   forget_adopted(learned, [&](const std::string& node) {
     return impl.cluster.spec.find_node(node) == nullptr &&
            !impl.up->prior.items.contains(vm_address(node));
+  });
+  // One that has left is free for another name, and its name for another machine.
+  std::erase_if(learned.nodes, [&](const auto& entry) {
+    const std::string address = machine_address(entry.first);
+    return entry.second.uuid && !entry.second.vmid && impl.up->desired.leftover.contains(address) &&
+           !impl.up->prior.items.contains(address);
   });
   if (!impl.options.locked) impl.write_lock(learned);
   return report;

@@ -20,10 +20,28 @@ const std::string& Cluster::id() const {
   return bundle().cluster_id;
 }
 
-Uuid Cluster::uuid_of(const std::string& node) const {
+std::optional<Uuid> Cluster::find_uuid(const std::string& node) const {
+  const spec::Node* wanted = spec.find_node(node);
+  if (wanted == nullptr || !wanted->existing) return identity_of(node).uuid;
+  if (wanted->existing->uuid) return **wanted->existing->uuid;
   const auto locked = lock.nodes.find(node);
-  if (locked != lock.nodes.end() && locked->second.uuid) return *locked->second.uuid;
-  return engine::derive_uuid(id(), node);
+  if (locked != lock.nodes.end() && locked->second.uuid && !locked->second.vmid)
+    return locked->second.uuid;
+  // The node may have been a VM before.
+  const auto remembered = met.find(node);
+  if (remembered == met.end() || remembered->second == identity_of(node).uuid) return std::nullopt;
+  return remembered->second;
+}
+
+std::optional<std::string> Cluster::find_node_with(const Uuid& uuid) const {
+  for (const spec::Node& node : spec.nodes)
+    if (find_uuid(node.name) == uuid) return node.name;
+  // One that has left the spec is still the one it was.
+  for (const auto& [node, chosen] : lock.nodes)
+    if (spec.find_node(node) == nullptr && chosen.uuid == uuid) return node;
+  for (const auto& [node, shown] : met)
+    if (spec.find_node(node) == nullptr && shown == uuid) return node;
+  return std::nullopt;
 }
 
 engine::Identity Cluster::identity_of(const std::string& node) const {

@@ -66,13 +66,18 @@ struct Cluster {
   std::string authority;  // PEM of the cluster's Talos CA
   std::shared_ptr<CertificateLooks> certificates;
   net::Tls factory_trust = {};  // how the Image Factory is known
+  /// The UUIDs that machines showed when they settled, by node: from the state.
+  std::map<std::string, Uuid> met = {};
 
   const secrets::Bundle& bundle() const { return around.bundle; }
   const std::string& id() const;  // `cluster.id` of the bundle: what UUIDs are derived from
   const std::string& name() const { return *spec.name; }
-  /// The UUID a node's machine is known by: the one in the lock for a machine that was there
-  /// before, else the derived one.
-  Uuid uuid_of(const std::string& node) const;
+  /// The UUID a node's machine is known by. For a machine that was there before the spec's own
+  /// counts, then the lock's, then the state's; nothing: it was never met. A VM has the derived
+  /// one, or the one it was taken over with.
+  std::optional<Uuid> find_uuid(const std::string& node) const;
+  /// Which node that is; nothing: none of ours.
+  std::optional<std::string> find_node_with(const Uuid& uuid) const;
   /// What its VM must show. The lock of one that was taken over has both its id and its UUID.
   engine::Identity identity_of(const std::string& node) const;
   bool is_adopted(const std::string& node) const {

@@ -147,6 +147,35 @@ TEST(Addresses, WithoutAGuestAgentNodesAreFoundByTheirHardwareInTheSubnet) {
   EXPECT_EQ(server_of(rig), fmt::format("https://{}:6443", places(rig).at(100)));
 }
 
+TEST(Addresses, ALeaseThatWentToAnotherNodeLeadsToASearch) {
+  ClusterRig rig;
+  raise(rig, dhcp_spec(1, 2, searched, "[]", "{ agent: false }"));
+  const auto card = [&](unsigned vmid) {
+    const std::string* nic = rig.home.dc.vms.at(vmid).find("net0");
+    return nic->substr(nic->find('=') + 1, 17);
+  };
+  // The second worker is off, and the first one has its address by now.
+  proxmox::Client client = client_with(rig, rig.home.root_token);
+  const std::string old = places(rig).at(102);
+  const auto stop = client.start_stop("pve1", 102);
+  while (client.find_task(stop)->running) rig.home.world.run_for(1s);
+  rig.home.lans.reserve(card(102), *IpAddress::parse("10.0.200.99"));
+  rig.home.lans.reserve(card(101), *IpAddress::parse(old));
+  rig.home.world.run_for(2min);
+  ASSERT_EQ(places(rig).at(101), old);
+  std::vector<std::string> names;
+  for (const engine::Planned& step : rig.plan().steps) {
+    EXPECT_EQ(step.change.refusal, "") << step.address;
+    for (const engine::FieldChange& field : step.change.fields) names.push_back(field.field);
+  }
+  EXPECT_THAT(names, Not(Contains(HasSubstr("hostname")))) << "taken for the other one";
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_EQ(rig.home.estate.truth(101).hostname, "w-1");
+  EXPECT_EQ(rig.home.estate.truth(102).hostname, "w-2");
+}
+
 TEST(Addresses, WithoutAGuestAgentANeighbourIsKnownByItsCard) {
   ClusterRig rig;
   // The table of neighbours of the machine that rocca runs on, as the kernel prints it.

@@ -119,6 +119,126 @@ TEST(Existing, TheSpecsOwnUuidDecidesFromTheFirstContactOn) {
   EXPECT_FALSE(rig.home.estate.truth(700).configured) << "nothing is touched until all may be";
 }
 
+/// Machines 700, 701… at 10.0.3.1, 10.0.3.2…, named by `names` in that order: those that begin with
+/// "cp" are control planes.
+std::string machines(const std::vector<std::string>& names) {
+  const std::string two = two_machines();
+  std::string text = two.substr(0, two.find("    cp-1:"));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!names[i].empty())
+      text += fmt::format("    {}: {{ role: {}, address: 10.0.3.{}, existing: true }}\n", names[i],
+                          names[i].starts_with("cp") ? "controlplane" : "worker", i + 1);
+  return text;
+}
+
+void make_many(ClusterRig& rig, unsigned count) {
+  for (unsigned i = 0; i < count; ++i) make_machine(rig, 700 + i, fmt::format("10.0.3.{}", i + 1));
+}
+
+std::string uuid_of(const ClusterRig& rig, unsigned vmid) {
+  const std::string smbios = *rig.home.dc.vms.at(vmid).find("smbios1");
+  return smbios.substr(smbios.find("uuid=") + 5, 36);
+}
+
+/// What the machines run and what is written down about them.
+std::vector<std::string> all_there_is(ClusterRig& rig) {
+  std::vector<std::string> all{rig.files.find("/clusters/blue/rocca.lock").value_or("")};
+  for (const auto& [vmid, vm] : rig.home.dc.vms) {
+    const auto truth = rig.home.estate.truth(vmid);
+    all.push_back(fmt::format("{} {} {} {}", vmid, truth.hostname, truth.configured,
+                              std::hash<std::string>{}(truth.config)));
+  }
+  return all;
+}
+
+struct Swap {
+  const char* name;
+  std::vector<std::string> before, after;
+  const char* found;   // who is there by its UUID
+  const char* wanted;  // who should be
+};
+
+class Swapped : public testing::TestWithParam<Swap> {};
+
+TEST_P(Swapped, AddressesAreRefusedAndNobodyIsRenamed) {
+  ClusterRig rig;
+  make_many(rig, static_cast<unsigned>(GetParam().before.size()));
+  raise(rig, machines(GetParam().before));
+  const auto before = all_there_is(rig);
+  rig.write_spec(machines(GetParam().after));
+  resources::RunOptions everything;
+  everything.policy.allowed = {engine::Effect::Live,    engine::Effect::Service,
+                               engine::Effect::Reboot,  engine::Effect::PowerCycle,
+                               engine::Effect::Replace, engine::Effect::DataLoss};
+  const std::string why = refused([&] { rig.up(everything); });
+  EXPECT_THAT(why, AllOf(HasSubstr(fmt::format("is {} (machine ", GetParam().found)),
+                         HasSubstr(fmt::format("and {} is machine ", GetParam().wanted)),
+                         HasSubstr("addresses")));
+  EXPECT_EQ(all_there_is(rig), before);
+  // Whoever has lost one of the two memories still has the other.
+  rig.lose_state();
+  refused([&] { rig.up(everything); });
+  EXPECT_EQ(all_there_is(rig), before);
+}
+
+const Swap swaps[] = {
+    {"OfWorkers", {"cp-1", "w-1", "w-2"}, {"cp-1", "w-2", "w-1"}, "w-2", "w-1"},
+    {"OfAControlPlaneAndAWorker",
+     {"cp-1", "cp-2", "cp-3", "w-1"},
+     {"w-1", "cp-2", "cp-3", "cp-1"},
+     "w-1",
+     "cp-1"},
+};
+INSTANTIATE_TEST_SUITE_P(Existing, Swapped, testing::ValuesIn(swaps),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Existing, TheStateKnowsAMachineThatTheLockHasForgotten) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  rig.files.remove("/clusters/blue/rocca.lock");
+  const auto before = all_there_is(rig);
+  rig.write_spec(machines({"cp-1", "w-2", "w-1"}));
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("is w-2 (machine "));
+  EXPECT_EQ(all_there_is(rig), before);
+}
+
+TEST(Existing, AWrongUuidOfTheSpecIsRefusedAlthoughTheStateIsLost) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  const auto before = all_there_is(rig);
+  rig.lose_state();
+  const std::string wrong = "4c4c4544-0042-4d10-8051-b3c04f4a3532";
+  rig.write_spec(replace_all(two_machines(), "address: 10.0.3.2, existing: true",
+                             "address: 10.0.3.2, existing: { uuid: " + wrong + " }"));
+  EXPECT_THAT(
+      refused([&] { rig.up(); }),
+      AllOf(HasSubstr("w-1 is machine " + wrong),
+            HasSubstr(fmt::format("nodes.w-1.existing: {{ uuid: {} }}", uuid_of(rig, 701)))));
+  EXPECT_EQ(all_there_is(rig), before);
+}
+
+TEST(Existing, AnotherMachineTakesAPlaceOnlyIfTheSpecSaysSo) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  proxmox::Client client = root(rig);
+  wait_for(rig, client, client.start_stop("pve1", 701));
+  make_machine(rig, 702, "10.0.3.2");
+  const std::string its = fmt::format("nodes.w-1.existing: {{ uuid: {} }}", uuid_of(rig, 702));
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr(its));
+  rig.write_spec(
+      replace_all(two_machines(), "address: 10.0.3.2, existing: true",
+                  fmt::format("address: 10.0.3.2, existing: {{ uuid: {} }}", uuid_of(rig, 702))));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.truth(702).hostname, "w-1");
+  // From then on it is the one that is meant, whether or not the spec goes on saying it.
+  rig.write_spec(two_machines());
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 TEST(Existing, MixesWithVms) {
   ClusterRig rig;
   make_machine(rig, 700, "10.0.3.1");
@@ -190,6 +310,123 @@ TEST(Existing, DownEndsAlthoughAMachineIsDead) {
   EXPECT_TRUE(down.ok()) << problems(down);
   EXPECT_LT(rig.home.world.now() - begun, 15min);
   EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+}
+
+resources::RunOptions resetting() {
+  resources::RunOptions options;
+  options.reset_existing = true;
+  return options;
+}
+
+TEST(Existing, DownResetsNobodyElseAlthoughTheStateIsLost) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  const auto before = all_there_is(rig);
+  rig.lose_state();
+  // Where the spec has w-1 is a machine of this cluster, and another one.
+  rig.write_spec(machines({"cp-1", "", "w-1"}));
+  EXPECT_THAT(
+      refused([&] { rig.down(resetting()); }),
+      AllOf(HasSubstr("machine/w-1: who answers at 10.0.3.3 is w-2 (machine " + uuid_of(rig, 702)),
+            HasSubstr("w-1 is machine " + uuid_of(rig, 701))));
+  EXPECT_EQ(all_there_is(rig), before);
+  rig.write_spec(machines({"cp-1", "w-2", "w-1"}));
+  EXPECT_THAT(refused([&] { rig.down(resetting()); }), HasSubstr("10.0.3.3 is w-2 (machine "));
+  EXPECT_EQ(all_there_is(rig), before);
+  rig.write_spec(machines({"cp-1", "w-1", "w-2"}));
+  const engine::Report down = rig.down(resetting());
+  EXPECT_TRUE(down.ok()) << problems(down);
+  rig.home.world.run_for(5min);
+  for (const unsigned vmid : {700u, 701u, 702u})
+    EXPECT_FALSE(rig.home.estate.truth(vmid).configured) << vmid;
+}
+
+TEST(Existing, DownResetsNobodyWhoseUuidIsInDoubt) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  const auto before = all_there_is(rig);
+  const std::string other = "4c4c4544-0042-4d10-8051-b3c04f4a3532";
+  rig.write_spec(replace_all(two_machines(), "address: 10.0.3.2, existing: true",
+                             "address: 10.0.3.2, existing: { uuid: " + other + " }"));
+  EXPECT_THAT(refused([&] { rig.down(resetting()); }),
+              AllOf(HasSubstr("machine/w-1: "), HasSubstr(other), HasSubstr(uuid_of(rig, 701))));
+  EXPECT_EQ(all_there_is(rig), before);
+}
+
+TEST(Existing, DownSaysThatTheyAreReset) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  EXPECT_THAT(
+      differences(rig.run(resetting())->plan_down()),
+      testing::ElementsAre(
+          "- machine/cp-1: the cluster goes down: it is reset and comes back in maintenance "
+          "mode  [stage: 'ours' -> 'maintenance']",
+          "- machine/w-1: the cluster goes down: it is reset and comes back in maintenance "
+          "mode  [stage: 'ours' -> 'maintenance']"));
+}
+
+TEST(Existing, AWorkerThatLeavesTheSpecComesBackInMaintenanceMode) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  const auto machine = identities(rig);
+  rig.write_spec(machines({"cp-1", "w-1"}));
+  EXPECT_THAT(differences(rig.plan()),
+              testing::Contains(
+                  AllOf(HasSubstr("- machine/w-2: no node of the spec wants it: it is reset and "
+                                  "comes back in maintenance mode"),
+                        HasSubstr("[stage: 'ours' -> 'maintenance']"))));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  rig.home.world.run_for(5min);
+  EXPECT_FALSE(rig.home.dc.vms.at(702).running.empty()) << "nobody is there to switch it on again";
+  EXPECT_EQ(rig.home.estate.truth(702).stage, lab::talos::Stage::Maintenance);
+  EXPECT_FALSE(rig.home.estate.truth(702).configured);
+  EXPECT_EQ(identities(rig), machine);
+  // And so it can join again.
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  EXPECT_EQ(rig.home.estate.truth(702).hostname, "w-2");
+}
+
+TEST(Existing, AMachineGetsAnotherNameByLeavingFirst) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  const auto before = all_there_is(rig);
+  rig.write_spec(machines({"cp-1", "w-1", "w-9"}));
+  EXPECT_THAT(refused([&] { rig.up(allow_data_loss()); }),
+              AllOf(HasSubstr("10.0.3.3 is w-2 (machine "), HasSubstr("and not w-9")));
+  EXPECT_EQ(all_there_is(rig), before);
+  // Said outright, it leaves under its old name and joins under the new one, in one run.
+  rig.write_spec(
+      replace_all(machines({"cp-1", "w-1", "w-9"}), "address: 10.0.3.3, existing: true",
+                  fmt::format("address: 10.0.3.3, existing: {{ uuid: {} }}", uuid_of(rig, 702))));
+  resources::RunOptions options = allow_data_loss();
+  options.policy.allowed.insert(engine::Effect::Replace);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.truth(702).hostname, "w-9");
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  const auto lock = spec::find_lock(rig.files, "/clusters/blue");
+  EXPECT_FALSE(lock->nodes.contains("w-2")) << "its name is free again";
+  EXPECT_EQ(to_string(*lock->nodes.at("w-9").uuid), uuid_of(rig, 702));
+}
+
+TEST(Existing, OneThatNobodyRemembersIsLeftAsItIs) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-1", "w-2"}));
+  rig.lose_state();
+  const std::string before = rig.home.estate.truth(702).config;
+  rig.write_spec(machines({"cp-1", "w-1"}));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.estate.truth(702).config, before);
+  EXPECT_EQ(rig.home.estate.truth(702).stage, lab::talos::Stage::Running);
 }
 
 }  // namespace
