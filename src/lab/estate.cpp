@@ -1,5 +1,6 @@
 #include "lab/estate.hpp"
 
+#include "base/strings.hpp"
 #include "lab/clusters.hpp"
 #include "lab/pve/qemu.hpp"
 
@@ -24,6 +25,7 @@ Estate::Estate(pve::Datacenter& dc, const ImageFactory& factory, Lans& lans,
     else
       cut(vm.id);
   };
+  dc_.on_replug = [this](pve::Vm& vm) { replug(vm); };
   dc_.on_button = [this](pve::Vm& vm) {
     talos::TalosNode* node = find(vm.id);
     if (node != nullptr) node->press_power_button();
@@ -39,6 +41,7 @@ Estate::Estate(pve::Datacenter& dc, const ImageFactory& factory, Lans& lans,
 Estate::~Estate() {
   dc_.world.end_routines();
   dc_.on_power = nullptr;
+  dc_.on_replug = nullptr;
   dc_.on_button = nullptr;
   dc_.guest_of = nullptr;
   dc_.counters_of = nullptr;
@@ -69,6 +72,24 @@ void Estate::boot(unsigned vmid, bool warm) {
     };
   }
   box.node->power_on(box.start.machine, box.start.disk, warm);
+}
+
+/// What it hears and who hears it changes at once; what it has configured stays.
+void Estate::replug(const pve::Vm& vm) {
+  const auto found = boxes_.find(vm.id);
+  talos::TalosNode* node = find(vm.id);
+  if (found == boxes_.end() || node == nullptr) return;
+  std::map<std::string, std::string> wires;  // by hardware address
+  for (const auto& [key, value] : vm.running)
+    if (pve::is_net_key(key))
+      wires[to_lower(pve::parse_keys(dc_.schema, "net", value)["macaddr"])] =
+          wire_of(dc_.schema, value);
+  StartUp& start = found->second.start;
+  for (talos::Link& link : start.machine.links) link.wire = wires[link.mac];
+  misplug(vm, start);
+  wires.clear();
+  for (const talos::Link& link : start.machine.links) wires[link.mac] = link.wire;
+  node->plug(wires);
 }
 
 void Estate::cut(unsigned vmid) {
@@ -263,9 +284,13 @@ void Estate::spoil(const pve::Vm& vm, StartUp& start) const {
     start.machine.halts = true;
   }
   if (troubled(vm, Trouble::NoAgent)) start.machine.agent_device = false;
+  misplug(vm, start);
+  start.machine.no_way_back = troubled(vm, Trouble::WrongGateway);
+}
+
+void Estate::misplug(const pve::Vm& vm, StartUp& start) const {
   for (talos::Link& link : start.machine.links)
     if (troubled(vm, Trouble::WrongVlan) && !link.wire.empty()) link.wire += " elsewhere";
-  start.machine.no_way_back = troubled(vm, Trouble::WrongGateway);
 }
 
 void Estate::crash(unsigned vmid) {

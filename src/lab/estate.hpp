@@ -94,6 +94,8 @@ class Estate {
   };
   void boot(unsigned vmid, bool warm);
   void cut(unsigned vmid);
+  /// Its cards are on other wires than a moment ago.
+  void replug(const pve::Vm& vm);
   /// What the node has on its disk goes to the volume behind it.
   void save(unsigned vmid, Box& box);
   std::optional<pve::Guest> guest_of(const pve::Vm& vm) const;
@@ -101,6 +103,7 @@ class Estate {
   bool troubled(const pve::Vm& vm, Trouble what) const;
   void spoil_config(pve::Vm& vm) const;
   void spoil(const pve::Vm& vm, StartUp& start) const;
+  void misplug(const pve::Vm& vm, StartUp& start) const;
 
   pve::Datacenter& dc_;
   const ImageFactory& factory_;

@@ -167,6 +167,25 @@ TEST_F(EstateTest, WrongVlanIsUpButNotHeard) {
   EXPECT_THAT(call("10.0.0.11", "Version", "", false).trouble, HasSubstr("timed out"));
 }
 
+TEST_F(EstateTest, ACardThatMovesWhileTheVmRunsLeavesItsWireAtOnce) {
+  raise(100, "cp-1", "10.0.0.11");
+  const std::string card = *home.dc.vms.at(100).find("net0");
+  EXPECT_THAT(truth().heard, ElementsAre("10.0.0.11"));
+  const auto plug = [&](const std::string& how) {
+    ask("PUT", vm_path(100, "/config"), {{"net0", card + how}});
+    run_for(1s);
+  };
+  plug(",tag=99");
+  EXPECT_THAT(truth().addresses, ElementsAre("10.0.0.11/16"));
+  EXPECT_THAT(truth().heard, IsEmpty());
+  plug("");
+  EXPECT_THAT(truth().heard, ElementsAre("10.0.0.11"));
+  plug(",link_down=1");
+  EXPECT_THAT(truth().heard, IsEmpty());
+  plug(",firewall=1");
+  EXPECT_THAT(truth().heard, ElementsAre("10.0.0.11"));
+}
+
 TEST_F(EstateTest, WrongGatewayIsUpButNotHeard) {
   raise(100, "cp-1", "", {{"ipconfig0", "ip=10.0.0.11/16,gw=10.0.0.254"}});
   EXPECT_EQ(truth().stage, Stage::Maintenance);
@@ -299,6 +318,35 @@ TEST_F(ClusterTest, WithoutQuorumNobodyHasTheAddress) {
   start(112);
   run_for(120s);
   EXPECT_EQ(ready(*this, vip), 200);
+}
+
+TEST_F(ClusterTest, AMemberThatIsPluggedInElsewhereHasNoLeaderWhileTheOthersGoOn) {
+  raise_three();
+  ASSERT_EQ(home.estate.owner_of(vip), 111u);
+  const auto led = [&](unsigned vmid) {
+    const talos::TalosNode* node = home.estate.find(vmid);
+    return node->etcd()->has_quorum(node->disk().etcd_member);
+  };
+  const auto move = [&](unsigned vmid, const std::string& tag) {
+    std::string card = *home.dc.vms.at(vmid).find("net0");
+    card = card.substr(0, card.find(",tag="));
+    ask("PUT", vm_path(vmid, "/config"), {{"net0", tag.empty() ? card : card + ",tag=" + tag}});
+    run_for(70s);
+  };
+  move(111, "99");
+  EXPECT_FALSE(led(111));
+  EXPECT_TRUE(led(112) && led(113));
+  EXPECT_NE(home.estate.owner_of(vip), 111u);
+  EXPECT_EQ(ready(*this, vip), 200);
+  move(112,
+       "99");  // where the first one is: the two of them have quorum there, and nobody hears it
+  EXPECT_TRUE(led(111) && led(112));
+  EXPECT_FALSE(led(113));
+  move(112, "98");
+  EXPECT_FALSE(led(111) || led(112) || led(113));
+  move(111, "");
+  EXPECT_TRUE(led(111) && led(113));
+  EXPECT_FALSE(led(112));
 }
 
 TEST_F(ClusterTest, AWorkerWaitsForTrustdAndThenAnswers) {

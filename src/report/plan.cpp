@@ -54,7 +54,14 @@ std::string shown(const std::string& value) {
   return value.empty() ? "(nothing)" : value;
 }
 
-void render_fields(std::string& out, const std::vector<engine::FieldChange>& fields,
+/// What it costs is said of every change of something that is there; to make something new costs
+/// nobody anything.
+bool says_effect(Action action, engine::Effect effect) {
+  return effect > engine::Effect::Live ||
+         (effect == engine::Effect::Live && action != Action::Create && action != Action::None);
+}
+
+void render_fields(std::string& out, Action action, const std::vector<engine::FieldChange>& fields,
                    const Style& style) {
   std::size_t widest = 0;
   for (const auto& field : fields) widest = std::max(widest, columns(field.field));
@@ -65,8 +72,9 @@ void render_fields(std::string& out, const std::vector<engine::FieldChange>& fie
       out += shown(field.after);
     else
       out += ink(style, Ink::Dim, shown(field.before)) + " → " + shown(field.after);
-    if (field.effect > engine::Effect::Live)
-      out += ink(style, Ink::Yellow, fmt::format("  ({})", engine::to_string(field.effect)));
+    if (says_effect(action, field.effect))
+      out += ink(style, field.effect > engine::Effect::Live ? Ink::Yellow : Ink::Dim,
+                 fmt::format("  ({})", engine::to_string(field.effect)));
     out += "\n";
   }
 }
@@ -79,7 +87,8 @@ void render_step(std::string& out, const Planned& step, const Style& style) {
       "{} {}", ink(style, refused ? Ink::Red : ink_of(change.action), fmt::format("{:>3}", sign)),
       ink(style, Ink::Bold, step.address));
   std::vector<std::string> tail = {verb_of(change.action)};
-  if (change.effect > engine::Effect::Live) tail.emplace_back(engine::to_string(change.effect));
+  if (says_effect(change.action, change.effect))
+    tail.emplace_back(engine::to_string(change.effect));
   if (step.estimate) tail.push_back("about " + to_rough_string(*step.estimate));
   out += ink(style, Ink::Dim, "  " + join(tail, ", "));
   if (!step.place.empty()) out += ink(style, Ink::Dim, "  " + step.place);
@@ -87,7 +96,7 @@ void render_step(std::string& out, const Planned& step, const Style& style) {
   const std::size_t width = std::max<std::size_t>(style.width, 60);
   if (!change.reason.empty())
     out += "      " + wrap("because " + change.reason, width - 6, 6) + "\n";
-  render_fields(out, change.fields, style);
+  render_fields(out, change.action, change.fields, style);
   if (refused) {
     out += "      " + ink(style, Ink::Red, wrap("refused: " + change.refusal, width - 6, 6)) + "\n";
     if (!change.hint.empty()) out += "      " + wrap("hint: " + change.hint, width - 6, 6) + "\n";

@@ -22,8 +22,6 @@ constexpr const char* until_ready = "ready";
 constexpr const char* lost = "lost";
 constexpr const char* troubled = "etcd";
 
-// While etcd's image is pulled the service looks as before; another call would begin it anew.
-constexpr Duration image_pull = 4min;
 // A call whose caller died may still be on its way; a second one would do no harm.
 constexpr Duration on_its_way = 3s;
 
@@ -130,7 +128,7 @@ class BootstrapKind final : public Thing {
   bool announces(const Change& change) const override { return change.action == Action::Create; }
 
   Progress probe(World& world, const Receipt& receipt) const override {
-    if (receipt.token == asked) return watch(world, /*surely=*/true);
+    if (receipt.token == asked) return watch(world);
     const std::string where = address_of(world, wish_.control_planes.front());
     const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
     std::string words;
@@ -150,7 +148,7 @@ class BootstrapKind final : public Thing {
     return not_yet(world, "etcd, which is " + words);
   }
 
-  Progress probe_unknown(World& world) const override { return watch(world, /*surely=*/false); }
+  Progress probe_unknown(World& world) const override { return watch(world); }
 
   std::vector<state::Record> remembers(const Live&) const override {
     state::Record record;
@@ -212,9 +210,11 @@ class BootstrapKind final : public Thing {
     return Ready{};
   }
 
-  /// Bootstrap was called, or may have been. Calling it again restarts etcd, so it is watched for
-  /// as long as pulling its image may take; but not if etcd itself shows that no call came.
-  Progress watch(World& world, bool surely) const {
+  /// Bootstrap was called, or may have been. While etcd's image is pulled the service looks as
+  /// before, and another call would end the pull and begin it anew: so it is watched to the end of
+  /// its patience. Only where etcd itself shows that no call came since the node's boot (it was
+  /// lost, or the node has restarted before etcd wrote anything) it is called again.
+  Progress watch(World& world) const {
     const std::string where = address_of(world, wish_.control_planes.front());
     if (where.empty()) return Ready{};
     const talos::Sight sight = talos::look(world.transport, world.access(where), world.stop);
@@ -223,8 +223,7 @@ class BootstrapKind final : public Thing {
     if (etcd == Etcd::Runs) return until_members(world, where, sight);
     if (etcd == Etcd::Unknown) return not_yet(world, talos::until_secure(sight).waiting_for);
     const Duration waited = world.survey.waiting_since(address());
-    if (waited > image_pull) return Ready{};
-    if (!surely && waited > on_its_way && !talos::maybe_bootstrapped(sight)) return Ready{};
+    if (waited > on_its_way && !talos::maybe_bootstrapped(sight)) return Ready{};
     until_told(world, where, Told::Etcd);
     return NotYet{"etcd, which is " + words, 50ms};
   }

@@ -1,6 +1,7 @@
 #include "resources/kubernetes.hpp"
 
 #include "base/error.hpp"
+#include "net/transport.hpp"
 #include "resources/quorum.hpp"
 #include "talos/config_input.hpp"
 
@@ -52,6 +53,23 @@ void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body)
     }
   }
   std::rethrow_exception(last);
+}
+
+std::string kubernetes_trouble(World& world, const std::string& host, Duration knock) {
+  net::Request request;
+  request.url = fmt::format("https://{}:6443/version",
+                            host.find(':') == std::string::npos ? host : "[" + host + "]");
+  request.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
+  request.timeout = std::chrono::seconds{5};
+  request.connect_timeout = knock;
+  try {
+    const net::Answer answer = net::fetch(world.transport, request, world.stop);
+    if (answer.head.status < 500) return "";
+    return fmt::format("status {}", answer.head.status);
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    return error.message();
+  }
 }
 
 }  // namespace rocca::resources

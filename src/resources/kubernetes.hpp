@@ -17,4 +17,9 @@ std::vector<std::string> kubernetes_servers(World& world);
 /// said.
 void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body);
 
+/// Why no API server of this cluster answers at an address; empty: one does. Whatever it answers,
+/// it does so with the cluster's certificate.
+std::string kubernetes_trouble(World& world, const std::string& host,
+                               Duration knock = std::chrono::milliseconds{1500});
+
 }  // namespace rocca::resources

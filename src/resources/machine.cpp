@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/discover.hpp"
+#include "resources/disturb.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/stranger.hpp"
@@ -203,6 +204,8 @@ class MachineKind final : public Thing {
 
   Progress probe(World& world, const Receipt& receipt) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    if (const auto disturbance = Disturbance::parse(receipt.token))
+      return until_well_again(world, *disturbance, where.address);
     if (where.address.empty()) return NotYet{where.told, where.ask_again};
     const bool reboots = receipt.token.starts_with(until_reboot);  // then etcd counts, too
     const auto [sight, at_home] =
@@ -226,7 +229,7 @@ class MachineKind final : public Thing {
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes{{"talos/" + wish_.node, 1, Lane::Hold::Call}};
     if (wish_.by_agent) lanes.push_back(host_lane(wish_.host));
-    if (change != nullptr && wish_.control_plane && change->effect >= Effect::Reboot)
+    if (change != nullptr && wish_.control_plane && disturbs(*change))
       lanes.push_back(disturbing_lane());
     return lanes;
   }
@@ -248,6 +251,13 @@ class MachineKind final : public Thing {
   Fields wishes() const override { return {{"config", wanted_}}; }
 
  private:
+  static bool disturbs(const Change& change) {
+    return change.effect >= Effect::Reboot ||
+           std::any_of(change.fields.begin(), change.fields.end(), [](const FieldChange& field) {
+             return talos::disturbance_at(field.field) != talos::Disturbance::None;
+           });
+  }
+
   /// One that was just started is knocked at shortly. One that was there before is given
   /// long before it counts as down: many are looked at at once, and a slow line or a busy machine
   /// of ours is no reason for another plan.
@@ -430,14 +440,36 @@ class MachineKind final : public Thing {
     if (active && changes.empty()) return {};
     const bool reboots = talos::effect_of(changes) == talos::ConfigEffect::Reboot;
     if (!reboots) {
+      const auto disturbance =
+          wish_.control_plane ? begin_disturbing(world, where, changes) : std::nullopt;
       // Said explicitly: what Talos itself would reboot for must not be a surprise.
       client.apply(config, {talos::ApplyMode::NoReboot, false, 1min, hidden_from(world)});
-      return {"", "apply"};
+      if (!disturbance) return {"", "apply"};
+      return {disturbance->token(), "apply", disturbance->settles(),
+              wish_.node + " to be well again"};
     }
     if (wish_.control_plane) wait_for_quorum(world, wish_.node);
     const std::string before = boot_id(client);
     client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
     return {std::string(until_reboot) + before, "apply and reboot"};
+  }
+
+  std::optional<Disturbance> begin_disturbing(
+      World& world, const std::string& where,
+      const std::vector<talos::ConfigChange>& changes) const {
+    Disturbance disturbance;
+    disturbance.node = wish_.node;
+    disturbance.how = talos::disturbance_of(changes);
+    if (disturbance.how == talos::Disturbance::None) return std::nullopt;
+    std::vector<std::string> paths;
+    for (const talos::ConfigChange& change : changes) paths.push_back(change.path);
+    disturbance.what = "a change of its " + enumerate(paths);
+    disturbance.way_back = fmt::format(
+        "say in the spec what it was before, and `rocca up` takes it back as long as the node "
+        "answers at {}",
+        where);
+    before_disturbing(world, disturbance, where);
+    return disturbance;
   }
 
   Progress ask(World& world, const Receipt& receipt, const std::string& where,

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "resources/kinds.hpp"
+#include "resources/survey.hpp"
 #include "talos/waits.hpp"
 
 #include <fmt/format.h>
@@ -84,7 +85,18 @@ engine::Verdict quorum_gate(World& world, const std::string& node) {
   return engine::may_disturb(view.members, node, {});
 }
 
+void refuse_after_loss(World& world, const std::string& node) {
+  const std::string lost = world.survey.who_stays_away();
+  if (lost.empty() || lost == node) return;
+  throw Error(Fault::Conflict,
+              fmt::format("{} is left as it is: {} has not come back from what this run changed "
+                          "there",
+                          node, lost))
+      .hint(fmt::format("put {} right first", lost));
+}
+
 void wait_for_quorum(World& world, const std::string& node) {
+  refuse_after_loss(world, node);
   const engine::Verdict verdict = quorum_gate(world, node);
   if (!verdict.allowed) throw Error(Fault::Busy, verdict.reason);
 }

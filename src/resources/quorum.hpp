@@ -25,6 +25,8 @@ EtcdView etcd_view(World& world);
 /// May this control plane be away for a while? Asks the others now. Nothing to lose (no etcd yet)
 /// is a yes.
 engine::Verdict quorum_gate(World& world, const std::string& node);
+/// Throws if another control plane has not come back from what this run did to it.
+void refuse_after_loss(World& world, const std::string& node);
 /// Throws Error(Busy) while it may not: the act is tried again, as long as its patience lasts.
 void wait_for_quorum(World& world, const std::string& node);
 

@@ -423,6 +423,16 @@ std::string Survey::who_passes_on() {
   return pass_on_[turn_++ % pass_on_.size()];
 }
 
+void Survey::stays_away(const std::string& node) {
+  const std::lock_guard lock{mutex_};
+  if (away_.empty()) away_ = node;
+}
+
+std::string Survey::who_stays_away() const {
+  const std::lock_guard lock{mutex_};
+  return away_;
+}
+
 void Survey::found_slow(const std::string& address) {
   const std::lock_guard lock{mutex_};
   slow_.insert(address);

@@ -165,6 +165,10 @@ class Survey {
   void saw(const std::string& node, const talos::Sight& sight);
   std::optional<talos::Sight> just_seen(const std::string& node);
 
+  /// A control plane has not come back from what this run did to it: no other one is disturbed.
+  void stays_away(const std::string& node);
+  std::string who_stays_away() const;  // empty: nobody does
+
   /// It opened to nobody but who waited long.
   void found_slow(const std::string& address);
   bool is_slow(const std::string& address) const;
@@ -220,6 +224,7 @@ class Survey {
                std::chrono::milliseconds{80}}};
   std::map<std::string, unsigned> knocks_;  // by address: how many in vain
   std::set<std::string> slow_;              // addresses
+  std::string away_;                        // a control plane
   bool far_away_ = false;
   std::map<std::string, Tick> waits_;
   std::map<std::string, std::string> doors_;

@@ -1,6 +1,5 @@
-#include "base/error.hpp"
-#include "net/transport.hpp"
 #include "resources/kinds.hpp"
+#include "resources/kubernetes.hpp"
 #include "resources/survey.hpp"
 
 #include <fmt/format.h>
@@ -8,8 +7,6 @@
 namespace rocca::resources {
 
 namespace {
-
-using namespace std::chrono_literals;
 
 /// That the Kubernetes API answers at the shared address, with a certificate of this cluster.
 class VipKind final : public Thing {
@@ -19,7 +16,7 @@ class VipKind final : public Thing {
 
   std::optional<Live> read(World& world) const override {
     if (!world.known(needs().front())) return std::nullopt;
-    const std::string problem = trouble(world);
+    const std::string problem = kubernetes_trouble(world, host_);
     return Live{host_, {{"answers", problem.empty() ? "yes" : problem}}, {{"address", host_}}};
   }
 
@@ -38,7 +35,7 @@ class VipKind final : public Thing {
   }
   Progress probe(World& world, const Receipt&) const override {
     const Duration knock = world.survey.knock(host_);
-    const std::string problem = trouble(world, knock);
+    const std::string problem = kubernetes_trouble(world, host_, knock);
     world.survey.knocked(host_, problem.empty(), knock);
     if (problem.empty()) return Ready{};
     return NotYet{fmt::format("the Kubernetes API at {} ({})", host_, problem),
@@ -52,24 +49,6 @@ class VipKind final : public Thing {
   Fields wishes() const override { return {{"address", host_}}; }
 
  private:
-  std::string trouble(World& world, Duration knock = 1500ms) const {
-    net::Request request;
-    request.url = fmt::format("https://{}:6443/version",
-                              host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]");
-    request.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
-    request.timeout = 5s;
-    request.connect_timeout = knock;
-    try {
-      // Whatever it answers, it did so as this cluster's API.
-      const net::Answer answer = net::fetch(world.transport, request, world.stop);
-      if (answer.head.status < 500) return "";
-      return fmt::format("status {}", answer.head.status);
-    } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
-      return error.message();
-    }
-  }
-
   std::string host_;
   Duration timeout_;
 };

@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "proxmox/property_string.hpp"
 #include "resources/discover.hpp"
+#include "resources/disturb.hpp"
 #include "resources/farewell.hpp"
 #include "resources/kinds.hpp"
 #include "resources/node_object.hpp"
@@ -118,6 +119,8 @@ class VmKind final : public Thing {
   Progress probe(World& world, const Receipt& receipt) const override {
     const auto upid = proxmox::Upid::parse(receipt.token);
     if (receipt.token == until_reset) return await_silence(world, leaver(world));
+    if (const auto disturbance = Disturbance::parse(receipt.token))
+      return probe_moved(world, *disturbance);
     if (!upid) return probe_unknown(world);
     return probe_task(world, *upid, receipt);
   }
@@ -155,8 +158,9 @@ class VmKind final : public Thing {
     if (change == nullptr) return lanes;
     lanes.push_back({fmt::format("vmid/{}", wish_.create.vmid), 1, Lane::Hold::Act});
     if (change->action == Action::Create) lanes.push_back(import_lane());
-    if (wish_.control_plane && change->effect >= Effect::Reboot && runs_now(*change))
-      lanes.push_back(disturbing_lane());
+    const bool disturbs = change->effect >= Effect::Reboot ||
+                          std::any_of(change->fields.begin(), change->fields.end(), moves_card);
+    if (wish_.control_plane && disturbs && runs_now(*change)) lanes.push_back(disturbing_lane());
     return lanes;
   }
 
@@ -467,9 +471,13 @@ class VmKind final : public Thing {
     }
     if (!cold.empty() || !hot.empty()) {
       cold.insert(cold.end(), hot.begin(), hot.end());
+      auto moved = running && wish_.control_plane ? begin_moving(world, change, row, config)
+                                                  : std::optional<Disturbance>{};
       world.survey.forget(row.vmid);
       const auto upid = client.start_update(row.node, row.vmid, update_of(wish_, config, cold));
-      return {upid ? upid->text : "", "configure"};
+      if (!moved) return {upid ? upid->text : "", "configure"};
+      moved->task = upid ? upid->text : "";
+      return {moved->token(), "configure", moved->settles(), wish_.node + " to be well again"};
     }
     for (const DiskWish& disk : wish_.disks)
       if (std::find(sizes.begin(), sizes.end(), disk.slot) != sizes.end()) {
@@ -481,6 +489,41 @@ class VmKind final : public Thing {
       }
     if (power) return {client.start_vm(row.node, row.vmid).text, "start"};
     return {};
+  }
+
+  /// A card of a control plane that runs is plugged in elsewhere: one at a time, and each must be
+  /// seen again.
+  std::optional<Disturbance> begin_moving(World& world, const Change& change,
+                                          const proxmox::VmRow& row,
+                                          const proxmox::VmConfig& config) const {
+    std::vector<std::string> what, back;
+    for (const FieldChange& field : change.fields) {
+      if (!moves_card(field)) continue;
+      what.push_back(fmt::format("its {} became '{}'", field.field, field.after));
+      back.push_back(fmt::format("--{} '{}'", field.field, config.value_or(field.field, "")));
+    }
+    if (what.empty()) return std::nullopt;
+    Disturbance disturbance;
+    disturbance.node = wish_.node;
+    disturbance.how = talos::Disturbance::Away;
+    disturbance.what = enumerate(what);
+    disturbance.way_back = fmt::format(
+        "say in the spec what it was before, and `rocca up` moves it back, also while the node is "
+        "silent; or on {}: `qm set {} {}`",
+        row.node, row.vmid, join(back, " "));
+    before_disturbing(world, disturbance,
+                      whereabouts(world, wish_.node, wish_.identity.uuid).address);
+    return disturbance;
+  }
+
+  Progress probe_moved(World& world, const Disturbance& moved) const {
+    forget(world);
+    if (const auto upid = proxmox::Upid::parse(moved.task)) {
+      const Progress task = follow_task(world, moved.task, doing(upid->type));
+      if (std::holds_alternative<NotYet>(task)) return task;
+    }
+    return until_well_again(world, moved,
+                            whereabouts(world, wish_.node, wish_.identity.uuid).address);
   }
 
   Progress probe_task(World& world, const proxmox::Upid& upid, const Receipt& receipt) const {

@@ -345,16 +345,26 @@ Effect effect_of(const std::string& option, const std::string& wanted, const std
     if (wanted.empty()) return Effect::DataLoss;  // one that is no longer wanted
   }
   if (proxmox::family(option) == "net" && !found.empty()) {
-    // A bridge or VLAN is changed under a running guest; model, MAC and MTU unplug the card.
+    // A bridge or VLAN is changed under a running guest, who is somewhere else from then on; model,
+    // MAC and MTU unplug the card.
     PropertyString a = PropertyString::parse(option, proxmox::normalise(option, wanted));
     PropertyString b = PropertyString::parse(option, proxmox::normalise(option, found));
-    for (const char* key : {"bridge", "tag", "firewall", "rate", "trunks", "link_down"}) {
-      a.erase(key);
-      b.erase(key);
-    }
-    return a.print() == b.print() ? Effect::Live : Effect::PowerCycle;
+    const auto same_without = [&](std::initializer_list<const char*> keys) {
+      for (const char* key : keys) {
+        a.erase(key);
+        b.erase(key);
+      }
+      return a.print() == b.print();
+    };
+    if (same_without({"firewall", "rate"})) return Effect::Live;
+    return same_without({"bridge", "tag", "trunks", "link_down"}) ? Effect::Service
+                                                                  : Effect::PowerCycle;
   }
   return Effect::PowerCycle;
+}
+
+bool moves_card(const FieldChange& field) {
+  return proxmox::family(field.field) == "net" && field.effect == Effect::Service;
 }
 
 constexpr const char* cloud_init_drive = "cloud-init drive";

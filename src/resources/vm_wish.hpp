@@ -58,6 +58,9 @@ std::optional<bool> control_plane_by_notes(const Cluster& cluster, const std::st
 /// What a difference in this option costs.
 Effect effect_of(const std::string& option, const std::string& wanted, const std::string& found);
 
+/// A card of a running VM is plugged in elsewhere, which may cut it off.
+bool moves_card(const FieldChange& field);
+
 /// The options of a VM as they were read, each with a digest of its value.
 std::string digest_options(const proxmox::VmConfig& config);
 

@@ -74,6 +74,50 @@ ConfigEffect effect_at(std::string_view path) {
   return effect;
 }
 
+struct Disturbing {
+  std::string_view path;
+  Disturbance disturbance;
+};
+
+// The longest path that fits counts; a section that is not here makes something begin anew.
+constexpr Disturbing disturbing[] = {
+    {"debug", Disturbance::None},
+    {"cluster.etcd", Disturbance::Away},
+    {"cluster.extraManifests", Disturbance::None},
+    {"cluster.extraManifestHeaders", Disturbance::None},
+    {"cluster.inlineManifests", Disturbance::None},
+    {"cluster.adminKubeconfig", Disturbance::None},
+    {"cluster.allowSchedulingOnControlPlanes", Disturbance::None},
+    {"cluster.coreDNS", Disturbance::None},
+    {"cluster.proxy", Disturbance::None},
+    {"machine.ca", Disturbance::Away},  // who asks may no longer be let in
+    {"machine.acceptedCAs", Disturbance::Away},
+    {"machine.network", Disturbance::Away},
+    {"machine.time", Disturbance::None},
+    {"machine.certSANs", Disturbance::None},
+    {"machine.install", Disturbance::None},
+    {"machine.sysfs", Disturbance::None},
+    {"machine.logging", Disturbance::None},
+    {"machine.kernel", Disturbance::None},
+    {"machine.registries", Disturbance::None},
+    {"machine.seccompProfiles", Disturbance::None},
+    {"machine.nodeLabels", Disturbance::None},
+    {"machine.nodeAnnotations", Disturbance::None},
+    {"machine.nodeTaints", Disturbance::None},
+    {"machine.features.kubernetesTalosAPIAccess", Disturbance::None},
+    {"machine.features.imageCache", Disturbance::None},
+};
+
+// Documents that have nothing to do with the network, nor with what a control plane does.
+constexpr std::string_view harmless_documents[] = {
+    "EnvironmentConfig",       "EventSinkConfig",    "ExistingVolumeConfig",
+    "ImageVerificationConfig", "KmsgLogConfig",      "OOMConfig",
+    "RawVolumeConfig",         "RegistryAuthConfig", "RegistryMirrorConfig",
+    "RegistryTLSConfig",       "SwapVolumeConfig",   "TimeSyncConfig",
+    "TrustedRootsConfig",      "UserVolumeConfig",   "VolumeConfig",
+    "WatchdogTimerConfig",     "ZswapConfig",        "PCIDriverRebindConfig",
+};
+
 /// Sections whose parts cost differently are looked into.
 bool is_split(std::string_view path) {
   return path.empty() || path == "machine" || path == "cluster" || path == "machine.features" ||
@@ -274,6 +318,34 @@ std::vector<ConfigChange> config_changes(const std::vector<ConfigDocument>& befo
 ConfigEffect effect_of(const std::vector<ConfigChange>& changes) {
   ConfigEffect worst = ConfigEffect::None;
   for (const ConfigChange& change : changes) worst = std::max(worst, change.effect);
+  return worst;
+}
+
+Disturbance disturbance_at(std::string_view path) {
+  if (path.find('/') != std::string_view::npos) {  // "v1alpha1/LinkConfig/eth0"
+    const std::vector<std::string> parts = split(std::string(path), '/');
+    const std::string& kind = parts.at(1);
+    if (kind == "ExtensionServiceConfig") return Disturbance::Services;
+    const bool harmless = std::find(std::begin(harmless_documents), std::end(harmless_documents),
+                                    kind) != std::end(harmless_documents);
+    return harmless ? Disturbance::None : Disturbance::Away;
+  }
+  Disturbance found = Disturbance::Services;
+  std::size_t longest_path = 0;
+  for (const Disturbing& each : disturbing) {
+    const bool fits = path.starts_with(each.path) &&
+                      (path.size() == each.path.size() || path[each.path.size()] == '.' ||
+                       path[each.path.size()] == '[');
+    if (!fits || each.path.size() < longest_path) continue;
+    longest_path = each.path.size();
+    found = each.disturbance;
+  }
+  return found;
+}
+
+Disturbance disturbance_of(const std::vector<ConfigChange>& changes) {
+  Disturbance worst = Disturbance::None;
+  for (const ConfigChange& change : changes) worst = std::max(worst, disturbance_at(change.path));
   return worst;
 }
 

@@ -38,6 +38,17 @@ ConfigEffect effect_of(const std::vector<ConfigChange>& changes);
 std::vector<ConfigChange> effects_of_change(std::string_view before, std::string_view after,
                                             unsigned minor);
 
+/// What a change may do to a control plane that it does not restart for.
+enum class Disturbance : std::uint8_t {
+  None,
+  Services,  // something there begins anew; etcd goes on
+  Away,      // it may be cut off, or its etcd stop
+};
+/// By the path of a section or of something in it. What is not known to be harmless is not.
+Disturbance disturbance_at(std::string_view path);
+/// The worst of them.
+Disturbance disturbance_of(const std::vector<ConfigChange>& changes);
+
 /// One value that differs, as people may see it: a secret is `***`, a long text is cut to where it
 /// differs. Before and after are never the same words.
 struct ShownChange {

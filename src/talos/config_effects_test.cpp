@@ -97,6 +97,31 @@ std::vector<ShownChange> shown(const std::string& from, const std::string& to,
   return shown_changes(base, changed, 13, hidden);
 }
 
+struct Disturbed {
+  const char* path;
+  Disturbance expected;
+};
+
+TEST(Disturbances, AreToldBySectionAndByWhatStandsInIt) {
+  for (const Disturbed& each : std::initializer_list<Disturbed>{
+           {"machine.network", Disturbance::Away},
+           {"machine.network.interfaces[0].mtu", Disturbance::Away},
+           {"v1alpha1/LinkConfig/eth0", Disturbance::Away},
+           {"v1alpha1/LinkConfig/eth0/mtu", Disturbance::Away},
+           {"v1alpha1/SomethingOfTomorrow/a", Disturbance::Away},
+           {"cluster.etcd.extraArgs.v", Disturbance::Away},
+           {"cluster.apiServer", Disturbance::Services},
+           {"cluster.controllerManager", Disturbance::Services},
+           {"machine.kubelet.extraArgs.v", Disturbance::Services},
+           {"machine.sysctls.net.ipv4.ip_forward", Disturbance::Services},
+           {"v1alpha1/ExtensionServiceConfig/tailscale", Disturbance::Services},
+           {"machine.nodeLabels.room", Disturbance::None},
+           {"machine.install.image", Disturbance::None},
+           {"cluster.inlineManifests[0].contents", Disturbance::None},
+           {"v1alpha1/UserVolumeConfig/data", Disturbance::None}})
+    EXPECT_EQ(disturbance_at(each.path), each.expected) << each.path;
+}
+
 TEST(Shown, AreTheValuesThatDiffer) {
   EXPECT_THAT(
       shown("a:1\" }", "a:2\", extraArgs: { v: \"4\" } }"),

@@ -82,6 +82,66 @@ TEST(EngineBootstrap, ACallThatWasHeardIsNotRepeated) {
   EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
 }
 
+/// Hears every call of Bootstrap, and lets all of them pass.
+class HeardBootstrap final : public net::Transport {
+ public:
+  explicit HeardBootstrap(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    calls += request.url.ends_with("/Bootstrap");
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  std::size_t calls = 0;
+
+ private:
+  net::Transport& inner_;
+};
+
+lab::Home::Options slow_registry() {
+  lab::Home::Options options;
+  options.node_timing.etcd_pull = 6min;
+  return options;
+}
+
+// Another call would end the pull of etcd's image and begin it anew.
+TEST(EngineBootstrap, AnAnswerIsNotAskedForTwiceHoweverLongTheImageTakes) {
+  ClusterRig rig{slow_registry()};
+  rig.write_spec(static_spec(pools(1, 0)));
+  HeardBootstrap heard{rig.wire};
+  rig.transport = &heard;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(heard.calls, 1u);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
+TEST(EngineBootstrap, ALostAnswerIsNotAskedForTwiceHoweverLongTheImageTakes) {
+  ClusterRig rig{slow_registry()};
+  rig.write_spec(static_spec(pools(1, 0)));
+  LostBootstrap lossy{rig.wire, rig.home.world.clock(), /*heard=*/true};
+  rig.transport = &lossy;
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(lossy.calls.size(), 1u);
+}
+
+// A node that restarts before etcd has written anything has forgotten that it was asked.
+TEST(EngineBootstrap, ANodeThatHasForgottenTheCallIsAskedAgain) {
+  ClusterRig rig{slow_registry()};
+  rig.write_spec(static_spec(pools(1, 0)));
+  LostBootstrap lossy{rig.wire, rig.home.world.clock(), /*heard=*/true};
+  rig.transport = &lossy;
+  rig.home.world.after(5min, [&rig] {
+    lab::pve::Vm& vm = rig.home.dc.vms.at(100);
+    rig.home.dc.on_power(vm, false);
+    rig.home.dc.on_power(vm, true);
+  });
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(lossy.calls.size(), 2u);
+  EXPECT_EQ(rig.home.estate.bootstraps().size(), 1u);
+}
+
 TEST(EngineBootstrap, WaitsForTheFirstControlPlaneOnly) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(3, 1)));

@@ -381,6 +381,8 @@ class Datacenter {
 
   /// Called when a VM's process starts or ends, so that what runs inside (Talos) can begin or stop.
   std::function<void(Vm& vm, bool running)> on_power;
+  /// Called when a card of a running VM was plugged into another bridge or VLAN, or drawn.
+  std::function<void(Vm& vm)> on_replug;
   /// Called when a VM's power button is pressed, by ACPI or through its agent. True: what runs
   /// inside goes down in its own time; false: after Timing::guest_shutdown.
   std::function<bool(Vm& vm)> on_button;

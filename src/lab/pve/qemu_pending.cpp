@@ -65,9 +65,11 @@ class Hotplug {
     for (const std::string& key : silent) commit(key);
     features_ = features_of(vm());
     const auto removals = vm().pending_delete;
+    bool replugged = false;
     for (const auto& [key, forced] : removals) {
       if (!modified_.contains(key)) continue;
       if (co_await tried_removal(key, forced)) {
+        replugged = replugged || is_net_key(key);
         vm().config.erase(key);
         vm().running.erase(key);
         vm().pending_delete.erase(key);
@@ -76,8 +78,11 @@ class Hotplug {
     const ConfigSection changes = vm().pending;
     for (const auto& [key, value] : changes) {
       if (!modified_.contains(key)) continue;
-      if (co_await tried_change(key, value)) commit(key);
+      if (!co_await tried_change(key, value)) continue;
+      commit(key);
+      replugged = replugged || is_net_key(key);
     }
+    if (replugged && job_.dc().on_replug) job_.dc().on_replug(vm());
     store(schema(), vm());
     co_await job_.process.sleep(job_.dc().timing.config);
     co_return errors_;

@@ -55,7 +55,7 @@ Routine<void> TalosNode::reset(std::shared_ptr<Call> call) {
       refuse(Code::Unknown, fmt::format("reset user disk failed: device {} {}", device, why));
   }
   if (request.graceful() && is_control_plane() && disk_.etcd) {
-    if (!disk_.etcd->has_quorum())
+    if (!etcd_has_leader())
       refuse(Code::Unknown, "failed to leave cluster: context deadline exceeded");
     disk_.etcd->remove(disk_.etcd_member);
   }

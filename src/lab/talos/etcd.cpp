@@ -42,13 +42,19 @@ const EtcdCluster::Member* EtcdCluster::find(std::uint64_t id) const {
   return nullptr;
 }
 
+bool EtcdCluster::reach(const Member& a, const Member& b) {
+  if (a.id == b.id) return true;
+  const bool connected = (a.routed && b.routed) || (!a.wire.empty() && a.wire == b.wire);
+  return connected && (a.at_home() || b.at_home());
+}
+
 bool EtcdCluster::can_lead(const Member& member) const {
   if (!member.started || member.learner) return false;
   std::size_t voters = 0, reached = 0;
   for (const Member& other : members_) {
     if (other.learner) continue;
     ++voters;
-    reached += other.started && (other.id == member.id || member.at_home() || other.at_home());
+    reached += other.started && reach(member, other);
   }
   return reached > voters / 2;
 }
@@ -56,6 +62,24 @@ bool EtcdCluster::can_lead(const Member& member) const {
 bool EtcdCluster::has_quorum() const {
   return std::any_of(members_.begin(), members_.end(),
                      [&](const Member& member) { return can_lead(member); });
+}
+
+bool EtcdCluster::has_quorum(std::uint64_t id) const {
+  const Member* self = find(id);
+  return self != nullptr &&
+         std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+           return can_lead(member) && reach(*self, member);
+         });
+}
+
+void EtcdCluster::place(std::uint64_t id, bool routed, std::string wire) {
+  for (Member& member : members_)
+    if (member.id == id) {
+      member.routed = routed;
+      member.wire = std::move(wire);
+      break;
+    }
+  elect();
 }
 
 void EtcdCluster::elect() {
@@ -77,7 +101,7 @@ void EtcdCluster::move(std::uint64_t id, const std::string& address) {
 }
 
 bool EtcdCluster::update_peer(std::uint64_t id) {
-  if (!has_quorum()) return false;
+  if (!has_quorum(id)) return false;
   for (Member& member : members_) {
     if (member.id != id || member.at_home()) continue;
     member.peer_url = fmt::format("https://{}:2380", member.at);

@@ -24,6 +24,8 @@ class EtcdCluster {
     bool learner = false;
     bool started = false;  // its process runs and can be reached
     std::string at{};      // where it is now; others look for it at its peer URL
+    bool routed = true;    // reaches whoever is routed, too…
+    std::string wire{};    // …and whoever is on the same wire
     bool at_home() const { return at.empty() || peer_url == "https://" + at + ":2380"; }
   };
 
@@ -54,7 +56,14 @@ class EtcdCluster {
   /// Writes the new address down, as Talos does for its own member. False without quorum.
   bool update_peer(std::uint64_t id);
 
+  /// Where in the network its machine is: members on other wires find each other only through the
+  /// router.
+  void place(std::uint64_t id, bool routed, std::string wire);
+
+  /// Is there a leader, or could there be one?
   bool has_quorum() const;
+  /// And does this member reach it?
+  bool has_quorum(std::uint64_t id) const;
   std::uint64_t leader() const noexcept { return has_quorum() ? leader_ : 0; }
   /// Hands leadership on; the new leader's name, or nothing if nobody else can take it.
   std::optional<std::string> transfer();
@@ -91,6 +100,7 @@ class EtcdCluster {
   void elect();
   /// Could it lead: does it reach more than half of the voters?
   bool can_lead(const Member& member) const;
+  static bool reach(const Member& a, const Member& b);
   std::string database(const std::map<std::string, std::string>& data) const;
 
   struct Holder {

@@ -398,7 +398,25 @@ Routine<void> TalosNode::go_down(Stage stage, std::string sequence, bool again,
   });
 }
 
+namespace {
+
+const text::Value* api_server_of(const MachineConfig& config) {
+  const text::Value* cluster = config.main() == nullptr ? nullptr : config.main()->find("cluster");
+  return cluster == nullptr ? nullptr : cluster->find("apiServer");
+}
+
+bool differ(const text::Value* a, const text::Value* b) {
+  return (a == nullptr) != (b == nullptr) || (a != nullptr && !(*a == *b));
+}
+
+}  // namespace
+
 void TalosNode::use_config(const MachineConfig& config) {
+  // Its static pod is written anew, and comes back after a while.
+  if (config_ && apiserver_ && differ(api_server_of(*config_), api_server_of(config))) {
+    apiserver_ = false;
+    listen_apiserver();
+  }
   config_ = config;
   apply_network();
   if (listening_) open_apid();

@@ -192,6 +192,8 @@ class TalosNode {
   void press_power_button();
   /// The DHCP server has something else to say.
   void renew_leases();
+  /// Its cards, by hardware address, are on these wires now.
+  void plug(const std::map<std::string, std::string>& wires);
 
   Stage stage() const noexcept { return stage_; }
   const std::string& address() const noexcept { return address_; }
@@ -296,6 +298,10 @@ class TalosNode {
   Routine<void> promote_etcd(Stop stop);
   bool is_learner() const;
   void stop_etcd();
+  /// Tells its etcd cluster whom this member reaches.
+  void place_etcd();
+  /// Does its own etcd have a leader?
+  bool etcd_has_leader() const;
   void etcd_ready();
 
   // node_kubernetes.cpp: the shared address, and what answers at port 6443

@@ -21,7 +21,7 @@ std::shared_ptr<EtcdCluster> TalosNode::find_cluster() const {
   if (!config_) return nullptr;
   for (const TalosNode* node : fleet_.nodes())
     if (node != this && node->powered_ && node->is_control_plane() && node->etcd_runs() &&
-        node->disk_.etcd && node->disk_.etcd->has_quorum() && fleet_.connects(*this, *node) &&
+        node->etcd_has_leader() && fleet_.connects(*this, *node) &&
         node->config_->get({"cluster", "id"}) == config_->get({"cluster", "id"}) &&
         // A worker's config knows nothing of etcd; it finds the cluster through its API servers,
         // which those in containers never reached.
@@ -30,6 +30,19 @@ std::shared_ptr<EtcdCluster> TalosNode::find_cluster() const {
              config_->get({"cluster", "etcd", "ca", "crt"})))
       return node->disk_.etcd;
   return nullptr;
+}
+
+void TalosNode::place_etcd() {
+  if (!disk_.etcd) return;
+  std::string wire;
+  for (const Address& each : network_.addresses)
+    for (const Link& link : machine_.links)
+      if (wire.empty() && link.name == each.link) wire = link.wire;
+  disk_.etcd->place(disk_.etcd_member, fleet_.lans == nullptr || routed(), wire);
+}
+
+bool TalosNode::etcd_has_leader() const {
+  return disk_.etcd && disk_.etcd->has_quorum(disk_.etcd_member);
 }
 
 void TalosNode::stop_etcd() {
@@ -147,6 +160,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
     if (!disk_.etcd) co_return;  // it left
   }
   disk_.etcd->move(disk_.etcd_member, address_);
+  place_etcd();
   disk_.etcd->set_started(disk_.etcd_member, true);
   set_service("etcd", "Running",
               fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
@@ -174,7 +188,7 @@ Routine<void> TalosNode::run_etcd(Stop stop) {
     }
     // Talos tells the others where its member is now, if there is still a leader to tell it to.
     disk_.etcd->update_peer(disk_.etcd_member);
-    const bool now = disk_.etcd->has_quorum();
+    const bool now = etcd_has_leader();
     if (etcd_runs() && now != healthy) {
       healthy = now;
       set_health("etcd", now, now ? "" : "context deadline exceeded");
@@ -222,7 +236,8 @@ Routine<void> TalosNode::etcd_members(std::shared_ptr<Call> call) {
   // Asked through the whole cluster it answers on a node whose own member is gone, too.
   const std::shared_ptr<EtcdCluster> cluster =
       request.query_local() ? (etcd_runs() ? disk_.etcd : nullptr) : find_cluster();
-  if (!cluster || !cluster->has_quorum()) co_await hang(call);
+  const bool led = cluster == disk_.etcd ? etcd_has_leader() : cluster && cluster->has_quorum();
+  if (!led) co_await hang(call);
   pb::EtcdMemberListResponse response;
   pb::EtcdMembers& list = *response.add_messages();
   for (const EtcdCluster::Member& member : cluster->members()) {
@@ -248,11 +263,11 @@ Routine<void> TalosNode::etcd_status(std::shared_ptr<Call> call) {
   const auto size = static_cast<std::int64_t>(cluster.size());
   status.set_db_size(size);
   status.set_db_size_in_use(size - 4096);
-  status.set_leader(cluster.leader());
+  status.set_leader(etcd_has_leader() ? cluster.leader() : 0);
   status.set_raft_index(cluster.index());
   status.set_raft_term(cluster.term());
   status.set_raft_applied_index(cluster.index());
-  if (cluster.leader() == 0) status.add_errors("etcdserver: no leader");
+  if (!etcd_has_leader()) status.add_errors("etcdserver: no leader");
   status.set_member_id(disk_.etcd_member);
   if (const auto* self = cluster.find(disk_.etcd_member)) status.set_is_learner(self->learner);
   call->reply->send(response.SerializeAsString());
@@ -260,7 +275,7 @@ Routine<void> TalosNode::etcd_status(std::shared_ptr<Call> call) {
 
 Routine<void> TalosNode::etcd_alarms(std::shared_ptr<Call> call) {
   require_control_plane("etcd alarm list");
-  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  if (!etcd_runs() || !etcd_has_leader()) co_await hang(call);
   pb::EtcdAlarmListResponse response;
   response.add_messages();
   call->reply->send(response.SerializeAsString());
@@ -269,7 +284,7 @@ Routine<void> TalosNode::etcd_alarms(std::shared_ptr<Call> call) {
 Routine<void> TalosNode::etcd_disarm(std::shared_ptr<Call> call) {
   // Talos's own text names the wrong call here.
   require_control_plane("etcd alarm list");
-  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  if (!etcd_runs() || !etcd_has_leader()) co_await hang(call);
   pb::EtcdAlarmDisarmResponse response;
   response.add_messages();
   call->reply->send(response.SerializeAsString());
@@ -285,7 +300,7 @@ Routine<void> TalosNode::etcd_defragment(std::shared_ptr<Call> call) {
 
 Routine<void> TalosNode::etcd_forfeit(std::shared_ptr<Call> call) {
   require_control_plane("etcd forfeit leadership");
-  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  if (!etcd_runs() || !etcd_has_leader()) co_await hang(call);
   EtcdCluster& cluster = *disk_.etcd;
   pb::EtcdForfeitLeadershipResponse response;
   pb::EtcdForfeitLeadership& message = *response.add_messages();
@@ -303,7 +318,7 @@ Routine<void> TalosNode::etcd_forfeit(std::shared_ptr<Call> call) {
 
 Routine<void> TalosNode::etcd_leave(std::shared_ptr<Call> call) {
   require_control_plane("etcd leave cluster");
-  if (!etcd_runs() || !disk_.etcd || !disk_.etcd->has_quorum()) co_await hang(call);
+  if (!etcd_runs() || !etcd_has_leader()) co_await hang(call);
   // It takes itself off the list while it still runs: with two members nobody could do it later.
   disk_.etcd->remove(disk_.etcd_member);
   disk_.etcd.reset();

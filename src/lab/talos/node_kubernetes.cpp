@@ -70,7 +70,7 @@ Routine<void> TalosNode::run_shared_addresses(Stop stop) {
     std::optional<Instant> soonest;
     const EtcdCluster::Member* self =
         disk_.etcd && etcd_runs() ? disk_.etcd->find(disk_.etcd_member) : nullptr;
-    if (self != nullptr && !self->learner && !going_down_)
+    if (self != nullptr && !self->learner && !going_down_ && etcd_has_leader())
       for (const SharedAddress& shared : network_.shared) {
         if (disk_.etcd->campaign(election(shared), boot_id_, world_.now(), lease)) {
           mine.push_back(shared);
@@ -125,8 +125,7 @@ void TalosNode::resign() {
 Routine<void> TalosNode::run_apiserver(Stop stop) {
   const auto wanted = [this] {
     return machine_.kubernetes && service_running("kubelet") && etcd_runs() && disk_.etcd &&
-           disk_.etcd->find(disk_.etcd_member) != nullptr &&
-           (apiserver_ || disk_.etcd->has_quorum());
+           disk_.etcd->find(disk_.etcd_member) != nullptr && (apiserver_ || etcd_has_leader());
   };
   while (true) {
     while (wanted() == apiserver_)

@@ -23,6 +23,20 @@ void TalosNode::renew_leases() {
   publish();
 }
 
+void TalosNode::plug(const std::map<std::string, std::string>& wires) {
+  bool moved = false;
+  for (Link& link : machine_.links) {
+    const auto wire = wires.find(link.mac);
+    const std::string now = wire == wires.end() ? "" : wire->second;
+    moved = moved || link.wire != now;
+    link.wire = now;
+  }
+  if (!moved) return;
+  world_.note(fmt::format("{} is plugged in elsewhere", hostname_));
+  renew_leases();
+  for (TalosNode* node : fleet_.nodes()) node->changed_.wake_all();
+}
+
 void TalosNode::close_port() {
   for (const auto& [address, port] : ports_) world_.network().close(port);
   ports_.clear();
@@ -96,6 +110,7 @@ void TalosNode::claim_addresses() {
   for (const std::string& address : next) world_.network().claim(address, host_);
   const bool moved = claimed_ != next;
   claimed_ = std::move(next);
+  place_etcd();
   if (!moved) return;
   if (listening_) listen();
   listen_apiserver();
