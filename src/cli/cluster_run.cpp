@@ -161,10 +161,13 @@ resources::Cluster ClusterRun::open() {
   // it.
   talos::Surroundings around;
   around.bundle = get_bundle(context_, keys, spec_);
-  if (options_.doing != "down")
+  // What was done is told by the state alone.
+  const bool remembers_only = options_.doing == "history";
+  if (options_.doing != "down" && !remembers_only)
     around = surroundings(context_, spec_, std::move(around.bundle), *transport_, stop_);
   std::optional<proxmox::Access> proxmox;
-  if (spec_.proxmox) proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
+  if (spec_.proxmox && !remembers_only)
+    proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
   if (options_.doing != "down") {
     store_ = open_store(context_, spec_, *transport_, stop_);
   } else if (invocation_.is_set("without-state")) {

@@ -5,6 +5,8 @@
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 
+#include <fmt/format.h>
+
 #include <ostream>
 
 namespace rocca::cli {
@@ -16,6 +18,10 @@ int run_graph(Context& context, const Invocation& invocation) {
     for (const engine::Planned& step : cluster.run().plan().steps)
       drawing.actions[step.address] = step.change.action;
   drawing.graph = cluster.run().graph();
+  if (const auto& unseen = cluster.run().unseen())
+    context.err << fmt::format(
+        "note: nothing was looked at, this is what spec, rocca.lock and state tell: {}\n",
+        unseen->message());
   const std::string format = invocation.get("format");
   context.out << (format == "dot"   ? report::draw_dot(drawing)
                   : format == "svg" ? report::draw_svg(drawing)

@@ -1,6 +1,7 @@
 #include "report/plan.hpp"
 
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "base/units.hpp"
 #include "cli/build_info.hpp"
 #include "cli/cluster_run.hpp"
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ostream>
 
 namespace rocca::cli {
@@ -37,12 +39,36 @@ void write_plan(Context& context, const std::string& path, const engine::Plan& p
   context.err << fmt::format("wrote {}; `rocca apply {}` carries out exactly this\n", path, path);
 }
 
-/// What a guard of ours or an effect class forbids ends the verb before anything is touched.
-void refuse_what_is_refused(const engine::Plan& plan) {
-  if (!plan.errors.empty()) {
-    const auto& [address, error] = *plan.errors.begin();
-    throw Error(error).during("reading " + address);
+/// A mistake of the spec or of the rights: it will not pass, and nothing is begun.
+bool is_mistake(Fault fault) {
+  return fault == Fault::Usage || fault == Fault::NotFound || fault == Fault::Denied ||
+         fault == Fault::Bug || fault == Fault::Interrupted;
+}
+
+/// All that could not be read, as one error: what stands in the plan says why of each.
+Error unread_error(const engine::Plan& plan) {
+  std::vector<std::string> names;
+  const Error* worst = nullptr;
+  for (const auto& [address, error] : plan.errors) {
+    names.push_back(address);
+    if (worst == nullptr || (is_mistake(error.fault()) && !is_mistake(worst->fault())))
+      worst = &error;
   }
+  if (names.size() == 1) return *worst;
+  Error error(worst->fault(),
+              fmt::format("{} could not be read: {} ({})", plural(names.size(), "thing"),
+                          enumerate(names), worst->message()));
+  if (!worst->hint().empty()) error.hint(worst->hint());
+  return error;
+}
+
+/// What a guard of ours or an effect class forbids ends the verb before anything is touched. What
+/// could not be read keeps only what needs it, unless it is a mistake or all there is.
+void refuse_what_is_refused(const engine::Plan& plan) {
+  const bool mistaken = std::any_of(plan.errors.begin(), plan.errors.end(), [](const auto& entry) {
+    return is_mistake(entry.second.fault());
+  });
+  if (!plan.errors.empty() && (mistaken || plan.steps.empty())) throw unread_error(plan);
   if (plan.summary.refused == 0) return;
   for (const engine::Planned& step : plan.steps) {
     if (step.change.refusal.empty()) continue;
@@ -64,8 +90,8 @@ int run_plan(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "plan", context.stop()};
   const engine::Plan& plan = cluster.run().plan();
   print(context, invocation, report::to_value(plan), report::render(plan, style_of(context)));
-  if (!plan.errors.empty()) return exit_code(plan.errors.begin()->second.fault());
   if (const auto out = invocation.find("out")) write_plan(context, *out, plan, cluster.options());
+  if (!plan.errors.empty()) throw unread_error(plan);
   return plan.empty() ? 0 : 2;
 }
 

@@ -15,7 +15,8 @@ int run_status(Context& context, const Invocation& invocation) {
   print(context, invocation, report::to_value(status),
         report::render(status, context.clock.now(),
                        {.colour = context.terminal.colour_out, .width = context.terminal.width}));
-  return status.healthy || !invocation.is_set("exit-code") ? 0 : 2;
+  if (invocation.is_set("exit-code")) return status.healthy ? 0 : 2;
+  return status.unseen.empty() ? 0 : 1;
 }
 
 int run_history(Context& context, const Invocation& invocation) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace rocca::engine {
@@ -223,8 +224,7 @@ class Execution {
       schedule_.settle(address, Schedule::Outcome::Settled);
       return;
     }
-    if (!step->begun && step->planned) emit(Event::Kind::Started, step);
-    step->begun = true;
+    const bool first = !std::exchange(step->begun, true);
     if (step->unread && step->refused) {
       // What it needs has changed, so there may be something to read now (a VM that was off).
       if (const auto bound = changed_below(address)) {
@@ -232,6 +232,8 @@ class Execution {
         step->refused.reset();
       }
     }
+    if (first && step->planned && !(step->unread && step->refused))
+      emit(Event::Kind::Started, step);
     if (step->refused) {
       fail(*step, *step->refused);
       return;
@@ -529,13 +531,19 @@ class Execution {
 
   void fail(Step& step, Error error) {
     step.ended = true;
-    error.during(describe(step));
+    // What could not be read says so already.
+    if (!step.unread || step.acts > 0 || error.trail().empty()) error.during(describe(step));
     StepResult& result = report_.steps[step.address];
     result = {End::Failed, step.action, error, {}, took(step)};
     Event event = make(Event::Kind::Failed, &step, error.message());
     event.error = error;
     send(event);
-    for (const std::string& skipped : schedule_.settle(step.address, Schedule::Outcome::Failed)) {
+    // Where nothing was done, what was found as it should be still is.
+    std::function<bool(const std::string&)> stands;
+    if (step.unread && step.acts == 0)
+      stands = [this](const std::string& address) { return !steps_.contains(address); };
+    for (const std::string& skipped :
+         schedule_.settle(step.address, Schedule::Outcome::Failed, stands)) {
       const auto found = steps_.find(skipped);
       if (found == steps_.end()) continue;
       found->second.ended = true;

@@ -369,6 +369,24 @@ TEST(Execute, APlanThatCouldNotReadSomethingFailsThatAndGoesOn) {
   EXPECT_EQ(report.steps.at("vm/a").error->fault(), Fault::Unreachable);
 }
 
+TEST(Execute, WhatStandsBehindAnUnreadThingKeepsNobody) {
+  Rig rig;
+  const std::vector<Wish> there{wish("vm/a"), wish("machine/a", {"vm/a"}),
+                                wish("bootstrap/toy", {"machine/a"})};
+  rig.desired.wanted = resources(there);
+  ASSERT_TRUE(rig.up().ok());
+  std::vector<Wish> more = there;
+  more[1] = wish("machine/a", {"vm/a"}, {{"v", "2"}});
+  more.push_back(wish("member/b", {"bootstrap/toy"}));
+  rig.desired.wanted = resources(more);
+  for (int i = 0; i < 3; ++i) rig.site.faults["read vm/a"].push_back(unreachable());
+  const Report report = rig.run(rig.plan());
+  EXPECT_THAT(ends(report),
+              UnorderedElementsAre(Pair("vm/a", End::Failed), Pair("machine/a", End::Skipped),
+                                   Pair("member/b", End::Done)));
+  EXPECT_EQ(report.steps.at("vm/a").error->trail().size(), 1u) << "said once";
+}
+
 TEST(Execute, AStateThatWasLostComesBack) {
   Rig rig;
   rig.desired.wanted = resources({wish("vm/a"), wish("machine/a", {"vm/a"})});

@@ -65,7 +65,7 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
     if (reading.error) {
       const std::string place = reading.resource->place();
       reading.error->during("reading " + address + (place.empty() ? "" : " (" + place + ")"));
-      observed.failed[address] = reading.error->render();
+      observed.failed[address] = reading.error->message();
       observed.errors.insert_or_assign(address, *reading.error);
     } else {
       worlds.learn(address, reading.live ? std::optional{reading.live->facts} : std::nullopt);
@@ -83,7 +83,7 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
   for (const auto& [address, reading] : readings) {
     if (observed.live.contains(address) || observed.failed.contains(address)) continue;
     const Error error(Fault::Interrupted, "was not read before the stop");
-    observed.failed[address] = error.render();
+    observed.failed[address] = error.message();
     observed.errors.insert_or_assign(address, error);
   }
   return observed;

@@ -29,7 +29,7 @@ graph::Graph build(const Desired& desired, const state::State& prior);
 /// The world as it was seen. A read that failed is kept: plan then says that it cannot say.
 struct Observed {
   std::map<std::string, std::optional<Live>> live;
-  std::map<std::string, std::string> failed;  // address → rendered error
+  std::map<std::string, std::string> failed;  // address → why
   std::map<std::string, Error> errors;        // the same as values
   Instant at{};
 };

@@ -206,7 +206,8 @@ void Schedule::give_back(Entry& entry) {
   for (const LaneId lane : std::exchange(entry.held, {})) release(lane);
 }
 
-std::vector<std::string> Schedule::settle(const std::string& address, Outcome outcome) {
+std::vector<std::string> Schedule::settle(const std::string& address, Outcome outcome,
+                                          const std::function<bool(const std::string&)>& stands) {
   Entry& entry = entries_[id_of(address)];
   if (entry.phase != Phase::InFlight && entry.phase != Phase::Held)
     throw Error(Fault::Bug, address + " settles without having been offered");
@@ -228,6 +229,10 @@ std::vector<std::string> Schedule::settle(const std::string& address, Outcome ou
     const Id id = open.back();
     open.pop_back();
     if (dependent.phase != Phase::Blocked) continue;
+    if (stands && stands(dependent.address)) {
+      if (--dependent.missing == 0) ready(id, now_);
+      continue;
+    }
     dependent.phase = Phase::Skipped;
     --unfinished_;
     skipped.insert(id);

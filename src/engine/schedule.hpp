@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -58,7 +59,10 @@ class Schedule {
   /// The act is over: gives the Act lanes back.
   void act_over(const std::string& address);
   /// The step is over. Failed: everything that needs it is skipped, and is told here, in order.
-  std::vector<std::string> settle(const std::string& address, Outcome outcome);
+  /// `stands`: what is as it should be although that one failed, because nothing was done there;
+  /// it is offered as if that one had settled.
+  std::vector<std::string> settle(const std::string& address, Outcome outcome,
+                                  const std::function<bool(const std::string&)>& stands = {});
 
   /// Starts nothing new; steps that are in flight, held or have an act going on settle.
   void close();

@@ -157,6 +157,26 @@ TEST(Schedule, AFailureSkipsDependentsAndNobodyElse) {
   EXPECT_TRUE(schedule.done());
 }
 
+TEST(Schedule, WhatStandsAlthoughItsNeedFailedIsOfferedOnceTheOthersSettled) {
+  graph::Graph graph = flat({"a", "other"});
+  graph.needs("changes", "a");
+  graph.needs("stands", "a");
+  graph.needs("stands", "changes");
+  graph.needs("stands", "other");
+  graph.needs("behind", "stands");
+  Schedule schedule{graph, 8};
+  all_next(schedule, zero);
+  const auto stands = [](const std::string& address) { return address == "stands"; };
+  EXPECT_THAT(schedule.settle("a", Schedule::Outcome::Failed, stands), ElementsAre("changes"));
+  EXPECT_THAT(all_next(schedule, zero), IsEmpty()) << "it needs another one";
+  schedule.settle("other", Schedule::Outcome::Settled);
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("stands"));
+  schedule.settle("stands", Schedule::Outcome::Settled);
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("behind"));
+  schedule.settle("behind", Schedule::Outcome::Settled);
+  EXPECT_TRUE(schedule.done());
+}
+
 TEST(Schedule, ClosedItLetsActsEndAndStartsNothing) {
   graph::Graph graph = flat({"acting", "reading", "waiting"});
   graph.needs("later", "acting");

@@ -85,7 +85,7 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
   for (const NodeStatus& node : status.nodes)
     if (!node.problem.empty())
       out += ink(style, Ink::Red, wrap(node.name + ": " + node.problem, style.width, 2)) + "\n";
-  std::size_t widest = 6;
+  std::size_t widest = status.unseen.empty() ? 6 : 7;
   for (const auto& certificate : status.certificates)
     widest = std::max(widest, columns(certificate.name));
   // `wrap` makes one blank of many: the name in front is not its business.
@@ -95,6 +95,7 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
     const std::string line = pad(name, indent) + wrap(told, room, indent);
     out += (bad ? ink(style, Ink::Red, line) : line) + "\n";
   };
+  if (!status.unseen.empty()) say("Proxmox", "could not be asked: " + status.unseen, true);
   if (!status.vip.empty())
     say("VIP", fmt::format("{}, {}", status.vip,
                            status.vip_owner.empty() ? "nobody has it"
@@ -121,6 +122,7 @@ Value to_value(const ClusterStatus& status) {
   Value out = Value::map();
   out.set("cluster", Value::string(status.cluster));
   out.set("healthy", Value::boolean(status.healthy));
+  if (!status.unseen.empty()) out.set("unseen", Value::string(status.unseen));
   Value nodes = Value::list();
   for (const NodeStatus& node : status.nodes) {
     Value one = Value::map();

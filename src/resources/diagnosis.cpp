@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "proxmox/property_string.hpp"
+#include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
@@ -281,6 +282,32 @@ std::string other_system(World& world, const std::string& address) {
 }
 
 }  // namespace
+
+std::string occupant(World& world, const std::string& name) {
+  const spec::Node* node = world.cluster.spec.find_node(name);
+  if (node == nullptr || !node->address) return "";
+  const std::string address = to_string(**node->address);
+  const auto [sight, at_home] = glance(world, address, talos::Detail::Status);
+  switch (sight.door) {
+    case talos::Door::Ours:
+      return "";  // one that goes before this one comes
+    case talos::Door::Foreign:
+      return "a Talos machine of another cluster";
+    case talos::Door::Closed:
+      // Where there is no machine, nobody refuses.
+      return at_home ? other_system(world, address) : "";
+    case talos::Door::Maintenance:
+      break;
+  }
+  const auto system = world.maintenance(address).find_system_information();
+  if (!system || !system->uuid || *system->uuid == world.cluster.uuid_of(name)) return "";
+  const auto ours = [&](const Survey::Candidate& each) {
+    return each.shown != nullptr && each.shown->uuid == system->uuid &&
+           each.shown->family == engine::ownership_family;
+  };
+  if (world.cluster.proxmox && !world.survey.select(world.proxmox(), ours).empty()) return "";
+  return fmt::format("machine {}, which waits for a configuration", to_string(*system->uuid));
+}
 
 Symptoms examine(World& world, const std::string& name) {
   Symptoms s;

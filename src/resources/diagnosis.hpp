@@ -66,6 +66,10 @@ std::vector<Cause> diagnose(const Symptoms& symptoms);
 /// The block under the error: the facts in one line, then the causes with their fixes.
 std::string render(const Symptoms& symptoms, const std::vector<Cause>& causes);
 
+/// Who has the address of a node whose VM is about to be made, in words; empty: nobody is heard
+/// there. One short knock where nobody is.
+std::string occupant(World& world, const std::string& node);
+
 /// Reads the facts; what cannot be read is left out.
 Symptoms examine(World& world, const std::string& node);
 

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/diagnosis.hpp"
 #include "resources/discover.hpp"
 #include "resources/disturb.hpp"
 #include "resources/kinds.hpp"
@@ -101,8 +102,8 @@ class MachineKind final : public Thing {
             "give it an address, or the extension qemu-guest-agent and machine.agent: true, "
             "or a network.subnet of at most 4096 addresses"}},
           {}};
-    // Without a VM nobody answers; a stranger at its address will be found out when it is made.
-    if (!wish_.existing && !world.known(vm_address(wish_.node))) return std::nullopt;
+    // Without a VM nobody answers; who does has the address of what is about to be made.
+    if (!wish_.existing && !world.known(vm_address(wish_.node))) return read_occupant(world);
     if (world.survey.too_early(boot_of(wish_.node)) > 0s)
       return Live{"", {{door, "closed"}, {told, "it boots"}}, {}};
     // One that was there before and is not where it was is worth a search; a new one is waited for.
@@ -290,6 +291,18 @@ class MachineKind final : public Thing {
     if (talos::needs_link(spec, *node) && around.link.empty()) around.link = link_of(client, where);
     return within("rendering the configuration of " + wish_.node,
                   [&] { return talos::render_text(talos::config_input(spec, *node, around)); });
+  }
+
+  std::optional<Live> read_occupant(World& world) const {
+    const std::string who = occupant(world, wish_.node);
+    if (who.empty()) return std::nullopt;
+    const spec::Node* node = world.cluster.spec.find_node(wish_.node);
+    return Live{
+        "",
+        {{refused,
+          fmt::format("{} of {} is in use: {}", to_string(**node->address), wish_.node, who)},
+         {hint_of, fmt::format("give {} another address, or move that machine away", wish_.node)}},
+        {}};
   }
 
   /// What patches brought in: no answer may show it.

@@ -10,6 +10,7 @@
 #include "resources/diagnosis.hpp"
 #include "resources/etcd_loss.hpp"
 #include "resources/handover.hpp"
+#include "resources/kinds.hpp"
 #include "resources/kubernetes_things.hpp"
 #include "resources/run_impl.hpp"
 #include "resources/stray.hpp"
@@ -46,6 +47,22 @@ void require_hosts(const spec::Spec& spec, const std::vector<proxmox::NodeInfo>&
   for (const spec::Node& node : spec.nodes)
     if (node.machine && node.machine->host)
       require(**node.machine->host, fmt::format("nodes.{}.machine.host", node.name));
+}
+
+/// Nobody answers, which is no answer.
+bool is_silence(Fault fault) {
+  return fault == Fault::Unreachable || fault == Fault::Lost || fault == Fault::Timeout;
+}
+
+/// Storages that all hosts share, as far as images on them are remembered: `image/STORAGE/FILE`.
+std::set<std::string> remembered_shared(const state::State& prior) {
+  std::set<std::string> shared;
+  for (const auto& [address, item] : prior.items) {
+    if (engine::kind_of(address) != "image") continue;
+    const std::string storage = split(address, '/').at(1);
+    if (storage.find('@') == std::string::npos) shared.insert(storage);
+  }
+  return shared;
 }
 
 /// The lock is gone: what VMs were taken over with is in the state as well. Nothing else shows that
@@ -173,6 +190,54 @@ void Run::Impl::look_for_missing(Look& look, World& world, std::vector<Marked>& 
     if (missing.contains(vm.node)) marked.push_back(std::move(vm));
 }
 
+void Run::Impl::expect_vms(Look& look, World& world) {
+  std::map<std::string, std::string> names;
+  for (const auto& [node, chosen] : cluster.lock.nodes)
+    if (chosen.vmid) look.survey.expect(static_cast<proxmox::Vmid>(*chosen.vmid), node);
+  for (const spec::Node& node : cluster.spec.nodes) {
+    if (!node.machine) continue;
+    if (const auto vmid = vmid_of(node)) look.survey.expect(*vmid, node.name);
+    names.emplace(node.vm_name, node.name);
+  }
+  for (const auto& [address, item] : look.prior.items) {
+    if (engine::kind_of(address) != "vm") continue;
+    const std::string node = address.substr(address.find('/') + 1);
+    if (const auto vmid = parse_uint(fact(item.facts, "vmid")))
+      look.survey.expect(static_cast<proxmox::Vmid>(*vmid), node);
+    names.emplace(fact(item.facts, "name"), node);
+  }
+  for (const proxmox::VmRow& row : look.survey.rows(world.proxmox()))
+    if (const auto node = names.find(row.name);
+        node != names.end() && has_our_tags(row, cluster.name()))
+      look.survey.expect(row.vmid, node->second);
+}
+
+void Run::Impl::add_unasked(Look& look, bool whole) const {
+  for (const proxmox::VmRow& row : look.unasked) {
+    std::string node = look.survey.seems(row.vmid);
+    if (node.empty()) node = row.name.empty() ? std::to_string(row.vmid) : row.name;
+    const std::string address = vm_address(node);
+    if (look.desired.wanted.contains(address) || look.desired.leftover.contains(address)) continue;
+    Leftover leftover{address, {}, {{"vmid", std::to_string(row.vmid)}, {"host", row.node}}};
+    if (whole) leftover.facts["whole cluster"] = "yes";
+    look.desired.leftover[address] = leftover_vm(cluster, leftover);
+  }
+}
+
+/// Any host tells that is on; where none is, what an earlier run found out.
+std::set<std::string> Run::Impl::shared_storages(Look& look, proxmox::Client& client) const {
+  std::set<std::string> shared;
+  for (const auto& host : cluster.spec.proxmox->hosts) try {
+      for (const proxmox::StorageInfo& storage : look.survey.storages(client, *host))
+        if (storage.shared) shared.insert(storage.name);
+      return shared;
+    } catch (const Error& error) {
+      if (error.fault() == Fault::NotFound) require_hosts(cluster.spec, client.nodes());
+      if (!look.survey.is_off(*host)) throw;
+    }
+  return remembered_shared(look.prior);
+}
+
 /// Where a node's VM should be, if that was said or chosen.
 std::optional<proxmox::Vmid> Run::Impl::vmid_of(const spec::Node& node) const {
   if (node.machine && node.machine->vmid) return static_cast<proxmox::Vmid>(**node.machine->vmid);
@@ -256,25 +321,25 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   if (look->remembered)
     for (const spec::Node& node : cluster.spec.nodes)
       if (const auto vmid = vmid_of(node)) scan.but.insert(*vmid);
-  if (cluster.proxmox) read_ahead(*look, scan);
+  if (cluster.proxmox) try {
+      read_ahead(*look, scan);
+    } catch (const Error& error) {
+      if (is_silence(error.fault())) away = error;
+      throw;
+    }
   if (cluster.proxmox)
     with_world(*look, [&](World& world) {
       proxmox::Client& client = world.proxmox();
-      marked = look->survey.marked(client, scan);
+      expect_vms(*look, world);
+      marked = look->survey.marked(client, scan, &look->unasked);
       if (look->remembered) look_for_missing(*look, world, marked);
       meet_strays(*look, world, marked);
       choose_places(*look, world, marked);
-      const std::string& host = *cluster.spec.proxmox->hosts.front();
-      try {
-        for (const proxmox::StorageInfo& storage : look->survey.storages(client, host))
-          if (storage.shared) ground.shared_storages.insert(storage.name);
-      } catch (const Error& error) {
-        if (error.fault() == Fault::NotFound) require_hosts(cluster.spec, client.nodes());
-        throw;
-      }
+      ground.shared_storages = shared_storages(*look, client);
     });
   if (options.locked) spec::require_unchanged(written, cluster.lock);
   look->desired = expand(cluster, ground, marked);
+  add_unasked(*look, /*whole=*/false);
   if (options.outside) add_kubernetes_things(cluster, options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
   observe(*look);
@@ -350,6 +415,30 @@ bool Run::Impl::still_counts(const Look* look) {
 Look& Run::Impl::seen() {
   if (!up) up = look_up();
   return *up;
+}
+
+std::unique_ptr<Look> Run::Impl::look_at_nothing() {
+  auto look = std::make_unique<Look>(doors.clock);
+  load(*look);
+  if (cluster.spec.proxmox) cluster.lock = choose(cluster.spec, cluster.lock, {});
+  const Ground ground{look->prior, remembered_shared(look->prior)};
+  look->desired = expand(cluster, ground, {});
+  if (options.outside) add_kubernetes_things(cluster, options.outside, look->prior, look->desired);
+  look->graph = engine::build(look->desired, look->prior);
+  RunWorlds worlds{cluster, look->survey, look->known, doors};
+  engine::recall(look->prior, worlds);
+  return look;
+}
+
+Look& Run::Impl::seen_or_remembered() {
+  if (blind) return *blind;
+  try {
+    return seen();
+  } catch (const Error&) {
+    if (!away) throw;
+  }
+  blind = look_at_nothing();
+  return *blind;
 }
 
 std::vector<std::string> Run::Impl::targets(const engine::Desired& desired) const {
@@ -457,7 +546,7 @@ const engine::Plan& Run::plan() {
 }
 
 const graph::Graph& Run::graph() {
-  return impl_->seen().graph;
+  return impl_->seen_or_remembered().graph;
 }
 
 engine::Report Run::up(const engine::EventSink& events) {
@@ -505,7 +594,16 @@ engine::Report Run::up(const engine::EventSink& events) {
 }
 
 const state::State& Run::prior() {
-  return impl_->seen().prior;
+  if (impl_->up) return impl_->up->prior;
+  if (!impl_->memory) {
+    impl_->memory = std::make_unique<Look>(impl_->doors.clock);
+    impl_->load(*impl_->memory);
+  }
+  return impl_->memory->prior;
+}
+
+const std::optional<Error>& Run::unseen() const {
+  return impl_->away;
 }
 
 const spec::Lock& Run::lock() {

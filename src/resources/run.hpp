@@ -45,7 +45,7 @@ struct NodeStatus {
   std::string name;
   std::string role;          // controlplane, worker
   std::string machine;       // "VM 104 on pve1", "existing 4c4c4544-…"; empty: there is none
-  std::string power;         // running, stopped, unknown
+  std::string power;         // running, stopped, "unknown, host pve3 is off"
   std::string address;       // where it answers, or where it should
   std::string talos;         // version
   std::string kubernetes{};  // of its kubelet; empty: Kubernetes does not know it
@@ -63,6 +63,7 @@ struct CertificateStatus {
 
 struct ClusterStatus {
   std::string cluster;
+  std::string unseen;  // why Proxmox was not asked; empty: it was
   std::vector<NodeStatus> nodes;
   std::string vip;        // address, or empty
   std::string vip_owner;  // a node's name, or empty
@@ -118,8 +119,11 @@ class Run {
   const engine::Plan& plan();
   /// What `down` would do.
   const engine::Plan& plan_down();
-  /// The arrows between all things, wanted and left over.
+  /// The arrows between all things, wanted and left over. Where Proxmox is out of reach, as far as
+  /// spec, lock and state tell: see `unseen`.
   const graph::Graph& graph();
+  /// Why `graph` and `status` had to do without Proxmox; nothing: they had not.
+  const std::optional<Error>& unseen() const;
 
   /// Asked when the plan made under the lock is another than the one that was shown: tasks of a
   /// killed run may still have been at work in between. True goes on with the new one; without
@@ -154,7 +158,7 @@ class Run {
   /// of it changes once more. Error(Refused) for what cannot be left.
   void ignore(const std::string& address, const std::string& field);
 
-  /// What the last run remembered, for `history`.
+  /// What the last run remembered, for `history`. Needs the state only.
   const state::State& prior();
   /// rocca.lock as it will be after `up`: with the hosts and ids that were chosen.
   const spec::Lock& lock();

@@ -57,11 +57,15 @@ std::unique_ptr<Look> Run::Impl::look_down() {
   scan.everywhere = true;
   if (cluster.proxmox) {
     read_ahead(*look, scan);
-    with_world(*look, [&](World& world) { marked = look->survey.marked(world.proxmox(), scan); });
+    with_world(*look, [&](World& world) {
+      expect_vms(*look, world);
+      marked = look->survey.marked(world.proxmox(), scan, &look->unasked);
+    });
   }
   const Ground ground{look->prior, {}};
   look->desired =
       expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
+  add_unasked(*look, /*whole=*/true);
   if (options.outside) add_withdrawals(options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
   observe(*look);
@@ -91,7 +95,7 @@ Remains Run::Impl::what_remains() {
     after.survey.refresh(world.proxmox());
     Survey::Scan scan{cluster.name()};
     scan.everywhere = true;
-    remains.marked = after.survey.marked(world.proxmox(), scan);
+    remains.marked = after.survey.marked(world.proxmox(), scan, &remains.unasked);
     // Whose it is that stands at an id of ours, another look tells.
     std::set<proxmox::Vmid> ids;
     for (const spec::Node& node : cluster.spec.nodes)
@@ -139,12 +143,14 @@ engine::Report Run::down(const engine::EventSink& events) {
       {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
   engine::Report report = impl.carry_out(look, *lock, events, policy);
   std::vector<Marked> left;
+  std::vector<proxmox::VmRow> unasked;
   for (int again = 0;; ++again) {
     // It may live in the very cluster that goes.
     if (report.error) report.error = with_way_on(*report.error);
     if (!report.ok() || !impl.options.targets.empty()) return report;
     const Remains remains = impl.what_remains();
     left = remains.marked;
+    unasked = remains.unasked;
     if (!remains.more || again == most_latecomers) break;
     // What a killed run had asked for came after we had looked: it goes as well.
     impl.down = impl.look_down();
@@ -172,7 +178,17 @@ engine::Report Run::down(const engine::EventSink& events) {
                       "down` again");
     report.steps[vm_address(vm.node)] = result;
   }
-  if (!left.empty()) return report;
+  // Its host went off at the very end.
+  for (const proxmox::VmRow& row : unasked) {
+    engine::StepResult result;
+    result.end = engine::StepResult::End::Failed;
+    result.action = engine::Action::Destroy;
+    result.error = Error(Fault::Unreachable,
+                         fmt::format("host {} is off, and {} stays there", row.node, describe(row)))
+                       .hint(fmt::format("run `rocca down` again once {} is back", row.node));
+    report.steps["vm/" + (row.name.empty() ? std::to_string(row.vmid) : row.name)] = result;
+  }
+  if (!left.empty() || !unasked.empty()) return report;
   spec::Lock without = impl.cluster.lock;
   forget_adopted(without, [](const std::string&) { return true; });
   impl.write_lock(without);

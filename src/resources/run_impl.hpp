@@ -42,6 +42,7 @@ struct Look {
   bool remembered = false;  // the store had a state
   Survey survey;
   Known known;
+  std::vector<proxmox::VmRow> unasked;  // with our tags, on hosts that are off
   engine::Desired desired;
   graph::Graph graph;
   engine::Observed observed;
@@ -51,7 +52,8 @@ struct Look {
 /// What there is after everything went.
 struct Remains {
   std::vector<Marked> marked;
-  bool more = false;  // there may be something that is ours to take away
+  std::vector<proxmox::VmRow> unasked;  // with our tags, on hosts that are off
+  bool more = false;                    // there may be something that is ours to take away
 };
 
 /// Every step that may not run, in one message: nothing is touched until all of them may.
@@ -74,6 +76,9 @@ struct Run::Impl {
   spec::Lock written;  // as the file has it
   std::unique_ptr<Look> up;
   std::unique_ptr<Look> down;
+  std::unique_ptr<Look> blind;   // what is remembered, where Proxmox was out of reach
+  std::optional<Error> away;     // why it was
+  std::unique_ptr<Look> memory;  // the state, and nothing else
   std::function<bool(const engine::Plan&)> ask;  // whether to go on with another plan
 
   bool at_once = false;  // nobody is asked after the plan was made
@@ -91,6 +96,10 @@ struct Run::Impl {
   void observe(Look& look);
   void read_ahead(Look& look, const Survey::Scan& scan);
   Look& seen();
+  /// What spec, lock and state tell by themselves.
+  std::unique_ptr<Look> look_at_nothing();
+  /// The same, where Proxmox is out of reach; `away` says so.
+  Look& seen_or_remembered();
   std::unique_ptr<state::Lock> take_lock();
   void load(Look& look);
   void pin(Look& look);
@@ -98,6 +107,11 @@ struct Run::Impl {
   void write_lock(const spec::Lock& lock);
   /// Those that neither the spec nor the state knows are asked what the state would have told.
   void meet_strays(const Look& look, World& world, std::vector<Marked>& marked);
+  /// Whose VMs are by their ids and names, for those that cannot be asked.
+  void expect_vms(Look& look, World& world);
+  /// Those that cannot be asked and stand for nothing yet are told of all the same.
+  void add_unasked(Look& look, bool whole) const;
+  std::set<std::string> shared_storages(Look& look, proxmox::Client& client) const;
   void look_for_missing(Look& look, World& world, std::vector<Marked>& marked);
   std::optional<proxmox::Vmid> vmid_of(const spec::Node& node) const;
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);

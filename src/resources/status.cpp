@@ -54,25 +54,38 @@ bool has_address(World& world, const std::string& where, const std::string& addr
          });
 }
 
+/// What is known of a node's VM. `unseen`: why it was not looked at; empty: it was.
+void look_at_vm(World& world, const spec::Node& node, const std::string& unseen,
+                NodeStatus& status) {
+  std::string vmid, host;
+  if (const auto vm = world.known(vm_address(node.name))) {
+    vmid = fact(vm, "vmid");
+    host = fact(vm, "host");
+  } else if (const auto chosen = world.cluster.lock.nodes.find(node.name);
+             !unseen.empty() && chosen != world.cluster.lock.nodes.end() && chosen->second.vmid) {
+    vmid = std::to_string(*chosen->second.vmid);
+    host = chosen->second.host;
+  }
+  if (!vmid.empty()) status.machine = fmt::format("VM {} on {}", vmid, host);
+  if (!unseen.empty())
+    status.power = "unknown, " + unseen;
+  else if (const auto id = parse_uint(vmid))
+    if (const auto row = world.survey.find(world.proxmox(), static_cast<proxmox::Vmid>(*id)))
+      status.power = row->status;
+  if (vmid.empty() && unseen.empty()) status.problem = "there is no VM";
+}
+
 NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip,
-                   std::uint64_t& member) {
+                   const std::string& unseen, std::uint64_t& member) {
   NodeStatus status;
   status.name = node.name;
   status.role = to_string(*node.role);
   status.address = address_of(world, node.name);
-  const auto vm = world.known(vm_address(node.name));
   if (node.existing)
     status.machine = "existing " + fact(world.known(machine_address(node.name)), "uuid");
-  else if (vm)
-    status.machine = fmt::format("VM {} on {}", fact(vm, "vmid"), fact(vm, "host"));
-  if (vm)
-    if (const auto vmid = parse_uint(fact(vm, "vmid")))
-      if (const auto row = world.survey.find(world.proxmox(), static_cast<proxmox::Vmid>(*vmid)))
-        status.power = row->status;
-  if (!node.existing && !vm) {
-    status.problem = "there is no VM";
-    return status;
-  }
+  else
+    look_at_vm(world, node, unseen, status);
+  if (!status.problem.empty()) return status;
   if (status.address.empty()) {
     status.problem = "its address is not known";
     return status;
@@ -195,9 +208,10 @@ std::string describe_etcd(const std::vector<NodeStatus>& nodes, const std::vecto
 
 ClusterStatus Run::status() {
   Impl& impl = *impl_;
-  Look& look = impl.seen();
+  Look& look = impl.seen_or_remembered();
   ClusterStatus status;
   status.cluster = impl.cluster.name();
+  if (impl.away) status.unseen = impl.away->message();
   const auto& endpoint = impl.cluster.spec.kubernetes.endpoint;
   if (endpoint && endpoint->vip) status.vip = to_string(*endpoint->vip->address);
   status.nodes.resize(impl.cluster.spec.nodes.size());
@@ -209,10 +223,14 @@ ClusterStatus Run::status() {
   std::mutex mutex;
   for (std::size_t i = 0; i < status.nodes.size(); ++i) {
     const spec::Node& node = impl.cluster.spec.nodes[i];
-    impl.doors.runner.start("status/" + node.name, [&, i] {
+    const auto unread = look.observed.errors.find(vm_address(node.name));
+    const std::string unseen = impl.away                              ? "Proxmox does not answer"
+                               : unread != look.observed.errors.end() ? unread->second.message()
+                                                                      : "";
+    impl.doors.runner.start("status/" + node.name, [&, i, unseen] {
       try {
         worlds.with(node.name, impl.stop, [&](World& world) {
-          status.nodes[i] = look_at(world, impl.cluster.spec.nodes[i], status.vip, members[i]);
+          status.nodes[i] = look_at(world, node, status.vip, unseen, members[i]);
         });
       } catch (...) {
         const std::lock_guard lock{mutex};

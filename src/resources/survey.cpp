@@ -25,6 +25,8 @@ constexpr Duration lookback = 24h * 14;
 // So long one list of VMs is as good as another for those who look at a VM itself afterwards.
 constexpr Duration list_lasts = 1s;
 constexpr Duration a_moment = 500ms;
+// Who asks again sooner gets the same answer: a host that is off makes everybody wait for nothing.
+constexpr Duration off_for = 5s;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
 constexpr Duration statistics_lag = 12s;
 
@@ -103,6 +105,10 @@ void Survey::refresh(proxmox::Client& client) {
   }
   std::map<proxmox::Vmid, proxmox::VmRow> fresh;
   for (proxmox::VmRow& row : client.vms()) fresh.emplace(row.vmid, std::move(row));
+  // Of a host that is off there are no statistics.
+  std::set<std::string> heard_of;
+  for (const auto& [vmid, row] : fresh)
+    if (row.status != "unknown") heard_of.insert(row.node);
   const std::lock_guard lock{mutex_};
   for (const auto& [vmid, what] : noted_) {
     const auto row = fresh.find(vmid);
@@ -110,7 +116,7 @@ void Survey::refresh(proxmox::Client& client) {
       row->second.status = what.first;
   }
   rows_ = std::move(fresh);
-  off_.clear();
+  std::erase_if(off_, [&](const auto& entry) { return heard_of.contains(entry.first); });
 }
 
 std::optional<proxmox::VmRow> Survey::find(proxmox::Client& client, proxmox::Vmid vmid) {
@@ -145,7 +151,7 @@ std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const s
     const auto found = configs_.find(vmid);
     if (found != configs_.end() && found->second.first == host) return found->second.second;
   }
-  auto config = client.find_whole_config(host, vmid);
+  auto config = asking(client, host, [&] { return client.find_whole_config(host, vmid); });
   if (config) {
     const std::lock_guard lock{mutex_};
     proxmox::VmRow row;
@@ -157,25 +163,75 @@ std::optional<proxmox::VmConfig> Survey::config(proxmox::Client& client, const s
 }
 
 std::optional<proxmox::VmConfig> Survey::config_of_any(proxmox::Client& client,
-                                                       const proxmox::VmRow& row,
-                                                       const std::string& cluster) {
-  const bool tagged = has_our_tags(row, cluster);
-  if (!tagged && is_off(row.node)) return std::nullopt;
+                                                       const proxmox::VmRow& row) {
+  if (is_off(row.node)) return std::nullopt;
   try {
     return config(client, row.node, row.vmid);
-  } catch (const Error& error) {
-    if (tagged || error.fault() != Fault::Unreachable) throw;
-    for (const proxmox::NodeInfo& host : client.nodes())
-      if (host.name == row.node && host.online) throw;
-    const std::lock_guard lock{mutex_};
-    off_.insert(row.node);
-    return std::nullopt;
+  } catch (const Error&) {
+    if (is_off(row.node)) return std::nullopt;
+    throw;
   }
+}
+
+/// Asks a host. That it is off is worth more than the words of whoever did not get through to it.
+template <class Body>
+auto Survey::asking(proxmox::Client& client, const std::string& host, Body&& body)
+    -> decltype(body()) {
+  {
+    const std::lock_guard lock{mutex_};
+    const auto off = off_.find(host);
+    if (off != off_.end() && clock_.tick() - off->second < off_for) throw_off(host);
+  }
+  try {
+    auto answer = body();
+    const std::lock_guard lock{mutex_};
+    off_.erase(host);
+    return answer;
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Unreachable || !proves_off(client, host)) throw;
+  }
+  throw_off(host);
+}
+
+/// Whether the others say that it is off.
+bool Survey::proves_off(proxmox::Client& client, const std::string& host) {
+  std::vector<proxmox::NodeInfo> hosts;
+  try {
+    hosts = client.nodes();
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    return false;  // then it is no single host that is away
+  }
+  const bool off = std::any_of(hosts.begin(), hosts.end(), [&](const proxmox::NodeInfo& each) {
+    return each.name == host && !each.online;
+  });
+  const std::lock_guard lock{mutex_};
+  if (off)
+    off_[host] = clock_.tick();
+  else
+    off_.erase(host);
+  return off;
+}
+
+void Survey::throw_off(const std::string& host) {
+  throw Error(Fault::Unreachable, fmt::format("host {} is off", host))
+      .hint(fmt::format("once {} is back, the same command goes on from here", host));
 }
 
 bool Survey::is_off(const std::string& host) {
   const std::lock_guard lock{mutex_};
   return off_.contains(host);
+}
+
+void Survey::expect(proxmox::Vmid vmid, const std::string& node) {
+  const std::lock_guard lock{mutex_};
+  expected_.emplace(vmid, node);
+}
+
+std::string Survey::seems(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  const auto found = expected_.find(vmid);
+  return found == expected_.end() ? "" : found->second;
 }
 
 void Survey::forget(proxmox::Vmid vmid) {
@@ -247,14 +303,17 @@ bool Survey::Scan::asks(const proxmox::VmRow& row) const {
   return !but.contains(row.vmid) && (everywhere || has_our_tags(row, cluster));
 }
 
-std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan) {
+std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan,
+                                   std::vector<proxmox::VmRow>* unasked) {
   const std::string& cluster = scan.cluster;
   std::vector<Marked> found;
   for (const proxmox::VmRow& row : rows(client)) {
     if (row.is_container) continue;
     if (!scan.asks(row)) continue;
     const auto config = within(fmt::format("looking for our mark on {}", describe(row)),
-                               [&] { return config_of_any(client, row, scan.cluster); });
+                               [&] { return config_of_any(client, row); });
+    if (!config && unasked != nullptr && has_our_tags(row, cluster) && is_off(row.node))
+      unasked->push_back(row);
     if (!config) continue;
     engine::Shown shown = shown_of(row, *config);
     const auto slash = shown.sku.find('/');
@@ -287,7 +346,7 @@ std::vector<proxmox::StorageInfo> Survey::storages(proxmox::Client& client,
     const auto found = storages_.find(host);
     if (found != storages_.end()) return found->second;
   }
-  auto storages = client.storages(host);
+  auto storages = asking(client, host, [&] { return client.storages(host); });
   const std::lock_guard lock{mutex_};
   return storages_[host] = std::move(storages);
 }
@@ -301,7 +360,7 @@ std::vector<proxmox::Volume> Survey::volumes(proxmox::Client& client, const std:
     const auto found = volumes_.find(key);
     if (found != volumes_.end()) return found->second;
   }
-  auto volumes = client.volumes(host, storage, content);
+  auto volumes = asking(client, host, [&] { return client.volumes(host, storage, content); });
   const std::lock_guard lock{mutex_};
   return volumes_[key] = std::move(volumes);
 }

@@ -75,11 +75,15 @@ class Survey {
                                           proxmox::Vmid vmid);
   void forget(proxmox::Vmid vmid);
   /// The same of a VM that may be anybody's. Nothing as well if its host is off, which is then
-  /// asked no more until the list is read again: a powered-down host among others is none of our
-  /// business. One with our tags, which Proxmox knows without that host, is an error then.
-  std::optional<proxmox::VmConfig> config_of_any(proxmox::Client& client, const proxmox::VmRow& row,
-                                                 const std::string& cluster);
+  /// asked no more until the list tells of it again: a powered-down host among others is none of
+  /// our business.
+  std::optional<proxmox::VmConfig> config_of_any(proxmox::Client& client,
+                                                 const proxmox::VmRow& row);
   bool is_off(const std::string& host);
+  /// By its id or its name this VM is that node's, as far as state, lock and spec tell. No proof:
+  /// for those that cannot be asked because their host is off. Nothing: nobody knows.
+  void expect(proxmox::Vmid vmid, const std::string& node);
+  std::string seems(proxmox::Vmid vmid);
   /// A disk is being made so large: what its task will have done if it ends well. Saves reading all
   /// of it again; whoever sees the task fail forgets it.
   void resized(proxmox::Vmid vmid, const std::string& slot, Bytes size);
@@ -92,7 +96,9 @@ class Survey {
     std::set<proxmox::Vmid> but = {};
     bool asks(const proxmox::VmRow& row) const;
   };
-  std::vector<Marked> marked(proxmox::Client& client, const Scan& scan);
+  /// `unasked`: those with our tags, which Proxmox knows by itself, on hosts that are off.
+  std::vector<Marked> marked(proxmox::Client& client, const Scan& scan,
+                             std::vector<proxmox::VmRow>* unasked = nullptr);
 
   /// What is to be done next so that it goes off, for whoever does it a moment later: two requests
   /// tell that, and they are the same two. Until `acted`.
@@ -201,6 +207,10 @@ class Survey {
     Pace pace{{0.15, std::chrono::milliseconds{80}, std::chrono::seconds{2},
                std::chrono::milliseconds{50}}};
   };
+  template <class Body>
+  auto asking(proxmox::Client& client, const std::string& host, Body&& body) -> decltype(body());
+  bool proves_off(proxmox::Client& client, const std::string& host);
+  [[noreturn]] static void throw_off(const std::string& host);
   static void take(TaskList& list, const proxmox::TaskRow& row);
   Duration still_fresh(const TaskList& list) const;
   Instant oldest_open(const TaskList& list, const proxmox::Upid& asked) const;
@@ -234,7 +244,8 @@ class Survey {
   std::vector<std::string> pass_on_;  // addresses
   std::size_t turn_ = 0;
   std::set<proxmox::Vmid> marked_;
-  std::set<std::string> off_;              // hosts, as of the last list
+  std::map<std::string, Tick> off_;  // hosts, and when they were found so
+  std::map<proxmox::Vmid, std::string> expected_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };
 

@@ -57,6 +57,20 @@ std::string taken_text(const proxmox::VmRow& row, const VmSearch& search) {
                      engine::ownership_mark(search.identity.cluster, search.identity.node));
 }
 
+/// Of one whose host is off only the list tells: its id, its name, its tags.
+bool may_be_its(World& world, const proxmox::VmRow& row, const VmSearch& search) {
+  if (!search.name.empty() && row.name == search.name) return true;
+  if (!has_our_tags(row, search.identity.cluster)) return false;
+  const std::string node = world.survey.seems(row.vmid);
+  return node.empty() || node == search.identity.node;
+}
+
+[[noreturn]] void throw_unasked(const proxmox::VmRow& row, const VmSearch& search) {
+  throw Error(Fault::Unreachable, fmt::format("host {} is off, and {} may be {}", row.node,
+                                              describe(row), search.identity.node))
+      .hint(fmt::format("once {} is back, the same command goes on from here", row.node));
+}
+
 }  // namespace
 
 VmSight find_vm(World& world, const VmSearch& search) {
@@ -64,17 +78,19 @@ VmSight find_vm(World& world, const VmSearch& search) {
   std::vector<VmSight::Found> seen;
   std::vector<engine::Shown> shown;
   std::vector<proxmox::VmRow> foreign;
+  std::optional<proxmox::VmRow> unasked;
   for (proxmox::VmRow row : candidates(world, search)) {
     if (row.is_container) {
       foreign.push_back(row);
       continue;
     }
-    const bool ours_to_ask = (search.vmid && row.vmid == *search.vmid) ||
-                             (!search.name.empty() && row.name == search.name);
-    auto config = ours_to_ask
-                      ? world.survey.config(world.proxmox(), row.node, row.vmid)
-                      : world.survey.config_of_any(world.proxmox(), row, search.identity.cluster);
-    if (!config && !ours_to_ask && world.survey.is_off(row.node)) continue;
+    const bool at_its_id = search.vmid && row.vmid == *search.vmid;
+    auto config = at_its_id ? world.survey.config(world.proxmox(), row.node, row.vmid)
+                            : world.survey.config_of_any(world.proxmox(), row);
+    if (!config && !at_its_id && world.survey.is_off(row.node)) {
+      if (may_be_its(world, row, search)) unasked = row;
+      continue;
+    }
     if (!config) {
       // It moved or went since the list was read.
       world.survey.refresh(world.proxmox());
@@ -86,7 +102,6 @@ VmSight find_vm(World& world, const VmSearch& search) {
     }
     if (const std::string* name = config->find("name")) row.name = *name;
     const std::string lock = config->value_or("lock", "");
-    const bool at_its_id = search.vmid && row.vmid == *search.vmid;
     if (at_its_id && being_made(lock) &&
         engine::prove(shown_of(row, *config), search.identity).ownership !=
             engine::Ownership::Ours) {
@@ -107,6 +122,7 @@ VmSight find_vm(World& world, const VmSearch& search) {
   }
   const engine::Match match = engine::match(shown, search.identity);
   if (match.index) {
+    if (unasked && search.everywhere && !search.goes_anyway) throw_unasked(*unasked, search);
     sight.found = std::move(seen[*match.index]);
     return sight;
   }
@@ -119,6 +135,7 @@ VmSight find_vm(World& world, const VmSearch& search) {
     return sight;
   }
   if (sight.in_the_making || sight.unmarked) return sight;
+  if (unasked && !search.goes) throw_unasked(*unasked, search);
   for (const VmSight::Found& each : seen) foreign.push_back(each.row);
   // Its id counts most: whatever else looks like ours matters only if nothing is made there.
   std::stable_sort(foreign.begin(), foreign.end(), [&](const auto& a, const auto& b) {

@@ -37,10 +37,12 @@ struct VmSearch {
   std::string name;                   // what it should be called; empty: unknown
   bool everywhere = false;            // every VM of the data centre is asked for its mark
   bool but_our_ids = false;           // but for those at the ids of our other nodes
+  bool goes = false;         // it is taken away: one that cannot be asked is another's business
+  bool goes_anyway = false;  // all are: it does not even keep the proved one
 };
 
 /// Looks for a node's VM: at its id, by its name and by our tags, on any host. Only UUID and mark
-/// prove it.
+/// prove it. Error(Unreachable) if it may be on a host that is off.
 VmSight find_vm(World& world, const VmSearch& search);
 
 /// "104 on atlas".

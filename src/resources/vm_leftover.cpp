@@ -195,7 +195,12 @@ class LeftoverVm final : public Thing {
     return remove_vm(world, row, halt);
   }
 
-  VmSearch search() const { return {identity_, vmid_, "", /*everywhere=*/true}; }
+  VmSearch search() const {
+    VmSearch search{identity_, vmid_, "", /*everywhere=*/true};
+    search.goes = true;
+    search.goes_anyway = whole_cluster_;
+    return search;
+  }
   RestSearch rest_search() const {
     return {identity_, vmid_.value_or(0), host_, name_, pool_, begun_, source_};
   }

@@ -178,11 +178,13 @@ Halt plan_halt(World& world, const proxmox::VmRow& row) {
   if (running) halt.next = Halt::Next::Shutdown;
   std::optional<proxmox::TaskRow> holder;
   Instant last{};
+  // The log tells whole seconds.
+  const Instant ours_since = std::chrono::floor<std::chrono::seconds>(world.survey.begun());
   for (const proxmox::TaskRow& task : client.tasks(row.node, filter)) {
     const std::string& type = task.upid.type;
     if (!task.running()) {
       tried = tried || type == "qmshutdown";
-      if (!one_of(type, {"qmstop", "qmdestroy"}) || task.started < world.survey.begun()) continue;
+      if (!one_of(type, {"qmstop", "qmdestroy"}) || task.started < ours_since) continue;
       if (proxmox::Task{task.upid, false, task.status}.ok()) continue;
       ++halt.vain;
       if (halt.last_words.empty() || task.started >= last) halt.last_words = task.status;

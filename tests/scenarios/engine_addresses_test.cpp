@@ -215,6 +215,42 @@ TEST(Addresses, ANodeThatNobodyCouldEverFindIsRefused) {
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
 }
 
+TEST(Addresses, OneThatAPrinterHasIsRefusedBeforeItsVmIsMade) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  arm(rig, "- { at: 0s, foreign: 10.0.1.22 }\n");
+  rig.home.world.run_for(1s);
+  rig.write_spec(static_spec(pools(1, 3)));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("10.0.1.22 of worker-2 is in use: port 80 answers there"),
+                    Not(HasSubstr("worker-3"))));
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u) << "nothing is made";
+}
+
+TEST(Addresses, ThoseOfAnotherClusterAreRefusedBeforeAnyVmIsMade) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  const secrets::Bundle other = make_bundle(8);
+  rig.turn_to("/clusters/green", other);
+  rig.write_spec(replace_all(static_spec(pools(1, 1)), "name: blue", "name: green"));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              HasSubstr("10.0.1.11 of cp-1 is in use: a Talos machine of another cluster"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+}
+
+TEST(Addresses, OneThatALeftoverOfOursHasIsWaitedFor) {
+  ClusterRig rig;
+  const std::string before = "  nodes:\n    cp-1: { role: controlplane, address: 10.0.1.11 }\n";
+  rig.write_spec(static_spec(before + "    old: { role: worker, address: 10.0.1.21 }\n"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(before + "    new: { role: worker, address: 10.0.1.21 }\n"));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+}
+
 TEST(Addresses, FromDhcpToStaticWithoutRebuilding) {
   ClusterRig rig;
   raise(rig, dhcp_spec(3, 1));

@@ -104,7 +104,7 @@ const Silence silences[] = {
      "its image has the qemu-guest-agent, and the VM offers no agent port",
      "machine.agent: true"},
     {"address_of_somebody_else",
-     "- at: 0s\n  foreign: 10.0.1.11\n",
+     "- at: 5s\n  foreign: 10.0.1.11\n",  // a plan would have noticed
      {},
      "somebody else has 10.0.1.11",
      "give the node a free address"},

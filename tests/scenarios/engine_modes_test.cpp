@@ -204,10 +204,20 @@ TEST(EngineModes, AStrangerAtANodesAddressGetsNothing) {
   ClusterRig rig;
   make_machine(rig, 700, "10.0.1.11");  // where cp-1 should be
   rig.write_spec(static_spec(pools(1, 0)));
-  const engine::Report report = rig.up();
-  EXPECT_FALSE(report.ok());
-  EXPECT_THAT(problems(report), AllOf(HasSubstr("who answers at 10.0.1.11 is machine"),
-                                      HasSubstr("is the address used by another machine?")));
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("10.0.1.11 of cp-1 is in use: machine "));
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u) << "nothing is made";
+  EXPECT_FALSE(rig.home.estate.truth(700).configured) << "our secrets went to a stranger";
+}
+
+TEST(EngineModes, AStrangerWhoComesLaterGetsNothing) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  arm(rig, "- { at: 0s, crash: 101 }\n");
+  rig.home.world.run_for(1min);
+  make_machine(rig, 700, "10.0.1.21");  // where worker-1 was
+  EXPECT_THAT(refused([&] { rig.up(); }), AllOf(HasSubstr("who answers at 10.0.1.21 is machine"),
+                                                HasSubstr("used by another machine?")));
   EXPECT_FALSE(rig.home.estate.truth(700).configured) << "our secrets went to a stranger";
 }
 
