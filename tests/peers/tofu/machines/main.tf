@@ -55,6 +55,12 @@ variable "pci" {
   default = {}
 }
 
+# In a manifest that the control planes bring into Kubernetes themselves.
+variable "password" {
+  type    = string
+  default = ""
+}
+
 provider "proxmox" {
   endpoint  = var.proxmox.endpoint
   api_token = var.proxmox.api_token
@@ -236,6 +242,15 @@ resource "talos_machine_configuration_apply" "this" {
     }),
     ], length(each.value.labels) == 0 ? [] : [yamlencode({ machine = { nodeLabels = each.value.labels } })],
     each.value.machine_type == "controlplane" ? [yamlencode({ cluster = { allowSchedulingOnControlPlanes = true } })] : [],
+    each.value.machine_type == "controlplane" && var.password != "" ? [yamlencode({ cluster = { inlineManifests = [{
+      name = "database"
+      contents = yamlencode({
+        apiVersion = "v1"
+        kind       = "Secret"
+        metadata   = { name = "database", namespace = "default" }
+        stringData = { password = var.password }
+      })
+    }] } })] : [],
   )
   depends_on = [proxmox_virtual_environment_vm.vms]
 }
