@@ -110,6 +110,54 @@ TEST(Identity, TwoVmsWithOneProofAreBothLeftAlone) {
   EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }
 
+TEST(Identity, VmsWhoseAddressesWereSwappedAreRefused) {
+  ClusterRig rig;
+  const auto spec = [](const char* first, const char* second) {
+    return static_spec(
+        fmt::format("  nodes:\n"
+                    "    cp-1: {{ role: controlplane, address: 10.0.1.11 }}\n"
+                    "    w-1: {{ role: worker, address: {} }}\n"
+                    "    w-2: {{ role: worker, address: {} }}\n",
+                    first, second));
+  };
+  rig.write_spec(spec("10.0.1.21", "10.0.1.22"));
+  ASSERT_TRUE(rig.up().ok());
+  const auto before = identities(rig);
+  rig.write_spec(spec("10.0.1.22", "10.0.1.21"));
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  EXPECT_THAT(refused([&] { rig.up(options); }),
+              AllOf(HasSubstr("machine/w-1: who answers at 10.0.1.22 is w-2 (machine "),
+                    HasSubstr("w-1 can have this address once w-2 is elsewhere")));
+  EXPECT_EQ(identities(rig), before);
+  // One after the other they can have them.
+  for (const auto& [first, second] : {std::pair{"10.0.1.23", "10.0.1.22"},
+                                      {"10.0.1.23", "10.0.1.21"},
+                                      {"10.0.1.22", "10.0.1.21"}}) {
+    rig.write_spec(spec(first, second));
+    const engine::Report report = rig.up(options);
+    EXPECT_TRUE(report.ok()) << problems(report);
+    EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  }
+}
+
+TEST(Identity, AVmMayHaveTheAddressOfOneThatLeaves) {
+  ClusterRig rig;
+  const std::string planes =
+      "  nodes:\n    cp-1: { role: controlplane, address: 10.0.1.11 }\n    w-1: { role: worker, "
+      "address: ";
+  rig.write_spec(
+      static_spec(planes + "10.0.1.21 }\n    w-2: { role: worker, address: 10.0.1.22 }\n"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(static_spec(planes + "10.0.1.22 }\n"));
+  resources::RunOptions options = allow_data_loss();
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 /// What a worker's VM is to become, and the class of change that this is.
 struct Disturbance {
   const char* name;
