@@ -300,7 +300,7 @@ std::string occupant(World& world, const std::string& name) {
       break;
   }
   const auto system = world.maintenance(address).find_system_information();
-  if (!system || !system->uuid || *system->uuid == world.cluster.uuid_of(name)) return "";
+  if (!system || !system->uuid || system->uuid == world.cluster.find_uuid(name)) return "";
   const auto ours = [&](const Survey::Candidate& each) {
     return each.shown != nullptr && each.shown->uuid == system->uuid &&
            each.shown->family == engine::ownership_family;
