@@ -4,7 +4,6 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "proxmox/property_string.hpp"
-#include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
@@ -287,14 +286,19 @@ std::string occupant(World& world, const std::string& name) {
   const spec::Node* node = world.cluster.spec.find_node(name);
   if (node == nullptr || !node->address) return "";
   const std::string address = to_string(**node->address);
-  const auto [sight, at_home] = glance(world, address, talos::Detail::Status);
+  talos::Access access = world.access(address);
+  access.connect_timeout = world.survey.first_knock();
+  const Tick knocked = world.clock.tick();
+  const talos::Sight sight =
+      talos::look(world.transport, access, world.stop, talos::Detail::Status);
+  // Where there is no machine, nobody refuses.
+  const bool at_home = world.clock.tick() - knocked < access.connect_timeout / 2;
   switch (sight.door) {
     case talos::Door::Ours:
       return "";  // one that goes before this one comes
     case talos::Door::Foreign:
       return "a Talos machine of another cluster";
     case talos::Door::Closed:
-      // Where there is no machine, nobody refuses.
       return at_home ? other_system(world, address) : "";
     case talos::Door::Maintenance:
       break;

@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 // While somebody else's list is under way.
 constexpr Duration under_way = 15ms;
 constexpr Duration short_knock = 250ms;
+constexpr Duration shortest_knock = 50ms;
+constexpr unsigned many_knocks = 48;  // two rounds of those that are looked at at once
 constexpr Duration long_knock = 1500ms;
 constexpr Duration patient_knock = 5s;
 constexpr unsigned patient_knocks = 20;  // by then most machines have booted
@@ -508,6 +510,11 @@ Duration Survey::knock(const std::string& address) {
   const unsigned vain = knocks_[address];
   const bool longer = vain >= patient_knocks && vain % 5 == 0;
   return far_away_ || longer ? long_knock : short_knock;
+}
+
+Duration Survey::first_knock() {
+  const std::lock_guard lock{mutex_};
+  return ++first_knocks_ <= many_knocks ? short_knock : shortest_knock;
 }
 
 void Survey::knocked(const std::string& address, bool opened, Duration how_long) {

@@ -183,6 +183,9 @@ class Survey {
   /// once and the next knock comes soon. After many in vain now and then longer, in case they live
   /// far away; and once such a door has opened, always.
   Duration knock(const std::string& address);
+  /// The same at the address of a node that is to be made, where nobody should be: many are knocked
+  /// at ever more shortly, because a raise waits for all of them.
+  Duration first_knock();
   void knocked(const std::string& address, bool opened, Duration how_long);
 
   /// Which of several doors to one thing opened last: whoever knocks next begins there.
@@ -243,6 +246,7 @@ class Survey {
   std::optional<Tick> look_began_;
   std::vector<std::string> pass_on_;  // addresses
   std::size_t turn_ = 0;
+  unsigned first_knocks_ = 0;
   std::set<proxmox::Vmid> marked_;
   std::map<std::string, Tick> off_;  // hosts, and when they were found so
   std::map<proxmox::Vmid, std::string> expected_;
