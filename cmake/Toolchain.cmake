@@ -28,7 +28,7 @@ if(ROCCA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # asks for before it touches precompiled headers; nothing here uses __DATE__ or __TIME__.
   set(CMAKE_CXX_COMPILER_LAUNCHER
     ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros ${ROCCA_CCACHE})
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${PROJECT_SOURCE_DIR}/cmake/compile ${ROCCA_CCACHE})
 endif()
 
 find_program(ROCCA_MOLD mold)
