@@ -363,7 +363,8 @@ class MachineKind final : public Thing {
   bool read_through(World& world, Live& live) const {
     if (wish_.control_plane || wish_.applied.empty() || !wish_.uuid_known) return false;
     talos::Access access = world.access(live.id);
-    access.through = world.survey.who_passes_on();
+    const Survey::Passing passing = world.survey.who_passes_on();
+    access.through = passing.through();
     if (access.through.empty()) return false;
     try {
       const auto sight = talos::look_through(world.transport, access, world.stop);

@@ -26,6 +26,7 @@ namespace {
 
 // A look is mostly work of this machine's own: more at once only hold more memory.
 constexpr unsigned looks_at_once = 24;
+constexpr std::size_t few_workers = 4;
 
 using namespace std::chrono_literals;
 
@@ -391,11 +392,29 @@ void Run::Impl::read_ahead(Look& look, const Survey::Scan& scan) {
   }
 }
 
+/// Workers are asked through control planes once one has answered, and a handshake with each of
+/// many costs more than to wait for the first.
+graph::Graph Run::Impl::order_of_looks(const Look& look) const {
+  graph::Graph order = look.graph;
+  const auto planes = cluster.spec.control_planes();
+  if (planes.empty()) return order;
+  const std::string first = machine_address(planes.front()->name);
+  std::vector<std::string> workers;
+  for (const spec::Node& node : cluster.spec.nodes)
+    if (const std::string worker = machine_address(node.name);
+        !node.control_plane() && look.prior.items.contains(worker) && order.contains(worker))
+      workers.push_back(worker);
+  const bool answers = look.prior.items.contains(first) && order.contains(first);
+  if (!answers || workers.size() <= few_workers) return order;
+  for (const std::string& worker : workers) order.needs(worker, first);
+  return order.find_cycle() ? look.graph : order;
+}
+
 void Run::Impl::observe(Look& look) {
   RunWorlds worlds{cluster, look.survey, look.known, doors};
   engine::recall(look.prior, worlds);
   look.survey.look_begins();
-  look.observed = engine::observe(look.desired, look.graph, worlds, doors.runner,
+  look.observed = engine::observe(look.desired, order_of_looks(look), worlds, doors.runner,
                                   std::min(options.parallelism, looks_at_once), stop);
   look.survey.look_ends();
 }

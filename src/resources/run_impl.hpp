@@ -94,6 +94,7 @@ struct Run::Impl {
   std::unique_ptr<Look> look_down();
   Remains what_remains();
   void observe(Look& look);
+  graph::Graph order_of_looks(const Look& look) const;
   void read_ahead(Look& look, const Survey::Scan& scan);
   Look& seen();
   /// What spec, lock and state tell by themselves.

@@ -470,18 +470,31 @@ void Survey::look_ends() {
 
 void Survey::passes_on(const std::string& address) {
   const std::lock_guard lock{mutex_};
-  if (std::ranges::find(pass_on_, address) == pass_on_.end()) pass_on_.push_back(address);
+  const auto known = [&](const auto& each) { return each.first == address; };
+  if (std::none_of(pass_on_.begin(), pass_on_.end(), known)) pass_on_.emplace_back(address, 0);
 }
 
 void Survey::passes_no_more(const std::string& address) {
   const std::lock_guard lock{mutex_};
-  std::erase(pass_on_, address);
+  std::erase_if(pass_on_, [&](const auto& each) { return each.first == address; });
 }
 
-std::string Survey::who_passes_on() {
+Survey::Passing Survey::who_passes_on() {
   const std::lock_guard lock{mutex_};
-  if (!look_began_ || pass_on_.empty()) return "";
-  return pass_on_[turn_++ % pass_on_.size()];
+  if (!look_began_ || pass_on_.empty()) return {*this, ""};
+  const std::size_t first = turn_++ % pass_on_.size();
+  auto* least = &pass_on_[first];
+  for (std::size_t i = 1; i < pass_on_.size(); ++i)
+    if (auto& other = pass_on_[(first + i) % pass_on_.size()]; other.second < least->second)
+      least = &other;
+  ++least->second;
+  return {*this, least->first};
+}
+
+Survey::Passing::~Passing() {
+  const std::lock_guard lock{survey_.mutex_};
+  for (auto& [address, in_flight] : survey_.pass_on_)
+    if (address == through_ && in_flight > 0) --in_flight;
 }
 
 void Survey::stays_away(const std::string& node) {

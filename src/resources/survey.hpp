@@ -166,7 +166,21 @@ class Survey {
   /// has answered yet, or this is no look.
   void passes_on(const std::string& address);
   void passes_no_more(const std::string& address);
-  std::string who_passes_on();
+  /// One question that is passed on, while it lives.
+  class Passing {
+   public:
+    Passing(Survey& survey, std::string through) : survey_(survey), through_(std::move(through)) {}
+    ~Passing();
+    Passing(const Passing&) = delete;
+    Passing& operator=(const Passing&) = delete;
+    const std::string& through() const { return through_; }
+
+   private:
+    Survey& survey_;
+    std::string through_;
+  };
+  /// Whoever has the least to do: each that asks at the same time needs a connection of its own.
+  Passing who_passes_on();
   /// A node was looked at, for whoever wants to know the same a moment later.
   void saw(const std::string& node, const talos::Sight& sight);
   std::optional<talos::Sight> just_seen(const std::string& node);
@@ -244,7 +258,7 @@ class Survey {
   std::set<std::string> with_lanes_;
   std::map<std::string, std::pair<Tick, talos::Sight>> sights_;
   std::optional<Tick> look_began_;
-  std::vector<std::string> pass_on_;  // addresses
+  std::vector<std::pair<std::string, unsigned>> pass_on_;  // addresses, questions in flight
   std::size_t turn_ = 0;
   unsigned first_knocks_ = 0;
   std::set<proxmox::Vmid> marked_;

@@ -170,7 +170,7 @@ class VmKind final : public Thing {
 
  protected:
   Fields wishes() const override {
-    Fields all = wished_fields(wish_);
+    Fields all = wished_;
     all["uuid"] = to_string(wish_.identity.uuid);
     all["vmid"] = std::to_string(wish_.create.vmid);
     return all;
@@ -286,8 +286,7 @@ class VmKind final : public Thing {
 
   Change difference(const Fields& seen) const {
     Change change;
-    const Fields wished = wished_fields(wish_);
-    for (const auto& [name, value] : wished) {
+    for (const auto& [name, value] : wished_) {
       const auto found = seen.find(name);
       const std::string before = found == seen.end() ? "" : found->second;
       if (before == value || is_left(name, before, value)) continue;
@@ -302,12 +301,12 @@ class VmKind final : public Thing {
     }
     for (const auto& [name, value] : seen) {
       if (const std::string option = pending_option(name); !option.empty()) {
-        const auto wanted = wished.find(option);
-        const std::string declared = wanted == wished.end() ? "" : wanted->second;
+        const auto wanted = wished_.find(option);
+        const std::string declared = wanted == wished_.end() ? "" : wanted->second;
         // It has not taken effect, so taking it back costs nothing.
         if (!is_left(name, value, declared))
           change.fields.push_back({name, value, declared, Effect::Live});
-      } else if (!wished.contains(name) && proxmox::is_drive(name) && !is_left(name, value, "")) {
+      } else if (!wished_.contains(name) && proxmox::is_drive(name) && !is_left(name, value, "")) {
         change.fields.push_back({name, value, "", Effect::DataLoss});
       }
     }
@@ -628,7 +627,8 @@ class VmKind final : public Thing {
     world.survey.note(row);
   }
 
-  VmWish wish_;
+  const VmWish wish_;
+  const Fields wished_ = wished_fields(wish_);  // asked for several times in a run
 };
 
 }  // namespace

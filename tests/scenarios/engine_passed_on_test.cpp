@@ -1,7 +1,7 @@
 // A look at many nodes goes through few doors: control planes pass the questions on to workers that
-// were settled before. What comes of it is the same as if each had been asked by itself. Those that
-// are looked at before a control plane has answered are asked themselves anyway: here few are
-// looked at at once, so that worker-5 comes late enough.
+// were settled before. What comes of it is the same as if each had been asked by itself. Where
+// there are many workers they wait for the first control plane; few are looked at at once here, so
+// that the other two have answered when worker-5's turn comes.
 
 #include "scenarios/engine_machines.hpp"
 
@@ -128,6 +128,18 @@ TEST_F(PassedOn, WorkersThatSettledAreAskedThroughControlPlanesInTurn) {
   EXPECT_GT(ear.passed_on["10.0.1.25"], 0);
   EXPECT_EQ(ear.by.size(), 3u) << "by every control plane";
   EXPECT_EQ(ear.passed_on.count("10.0.1.11"), 0u) << "control planes speak for themselves";
+}
+
+TEST_F(PassedOn, ManyWorkersWaitForTheFirstControlPlane) {
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  for (const char* worker : {"10.0.1.21", "10.0.1.22", "10.0.1.23", "10.0.1.24", "10.0.1.25"})
+    EXPECT_EQ(ear.asked.count(worker), 0u) << worker;
+  // One that does not answer keeps nobody from being looked at.
+  ear.forget();
+  ear.silent = "10.0.1.11";
+  const engine::Plan plan = rig.plan();
+  EXPECT_THAT(differences(plan), Not(Contains(HasSubstr("worker"))));
+  EXPECT_GT(ear.asked["10.0.1.11"], 0);
 }
 
 TEST_F(PassedOn, WhatDiffersIsSeenThroughThemToo) {
