@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace rocca::net {
 namespace {
@@ -179,12 +180,17 @@ void Connection::write_out() {
   if (!open()) return;
   update_interest();
   // Later and not from here: the session may be in the middle of its own send().
-  if (had_bytes && unsent() == 0 && session_ && !output_ending_) {
-    loop_.post([weak = weak_from_this()] {
-      const auto self = weak.lock();
-      if (self && self->open() && self->session_) self->session_->room();
-    });
-  }
+  if (had_bytes && unsent() == 0 && session_ && !output_ending_) call_back_soon();
+}
+
+void Connection::call_back_soon() {
+  if (std::exchange(called_back_, true)) return;
+  loop_.post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->called_back_ = false;
+    if (self->open() && self->session_) self->session_->room();
+  });
 }
 
 void Connection::update_interest() {

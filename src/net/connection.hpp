@@ -52,6 +52,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t unsent() const noexcept { return out_.size() - sent_; }
   bool full() const noexcept { return unsent() >= high_water; }
   void pause_input(bool pause);
+  /// `room()`, once, after what the loop has at hand.
+  void call_back_soon();
   /// No more will be sent; input goes on.
   void end_output();
   /// The orderly end: sends what waits, then closes, and drains input first so that no RST
@@ -102,6 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string out_;
   std::size_t sent_ = 0;
   std::string preface_;  // bytes seen before a session was chosen
+  bool called_back_ = false;  // it will be
   bool input_over_ = false;
   bool paused_ = false;
   bool output_ending_ = false;  // shut down once out_ is empty

@@ -286,6 +286,7 @@ void Http2Session::answer_changed(Exchange& exchange) {
   if (found == streams_.end() || over_) return;
   auto& stream = found->second;
   if (exchange.is_cut()) {
+    pump();  // what was said before the cut is heard
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_INTERNAL_ERROR);
   } else if (exchange.tunnel_to()) {  // only HTTP/1.1 has tunnels here
     nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, id, NGHTTP2_HTTP_1_1_REQUIRED);
@@ -295,7 +296,9 @@ void Http2Session::answer_changed(Exchange& exchange) {
     stream.deferred = false;
     nghttp2_session_resume_data(session_, id);
   }
-  pump();
+  // Not at once: head, body and trailers that were said in one breath leave in one piece, as Go's
+  // servers send them.
+  connection_.call_back_soon();
 }
 
 void Http2Session::submit(std::int32_t id, Stream& stream) {

@@ -93,6 +93,28 @@ TEST(ServerTls, RefusesWhatCannotServe) {
             "client certificates are asked for, but no authority is given to check them with");
 }
 
+TEST(ServerTls, AnAnswerSaidInOneBreathLeavesInOneRecord) {
+  const auto pki = make_pki({});
+  Server server;
+  const Handler message = [](const Incoming&, const ResponderPtr& out) {
+    out->begin(200, "", {{"content-type", "application/grpc"}});
+    out->write("message");
+    out->finish({{"grpc-status", "0"}});
+  };
+  const auto port = server.port(server.listen(
+      {.address = "127.0.0.1", .tls = ServerTls{.identity = identity(pki)}, .handler = message}));
+  TlsClient wire{port, {.protocols = {"h2"}}};
+  Http2Client client{wire};
+  client.wait(client.request("POST", "/the/first", {}, "and what both sides say at first"));
+  const auto stream = client.request("GET", "/the/second");
+  const auto& answer = client.answer(stream);
+  int records = -1;  // it is asked before the first one, too
+  EXPECT_TRUE(client.read_until([&] { return ++records, answer.ended; }));
+  EXPECT_EQ(answer.body, "message");
+  EXPECT_EQ(answer.trailers.find("grpc-status"), "0");
+  EXPECT_EQ(records, 1);
+}
+
 TEST(ServerTls, ChoosesTheProtocolByAlpn) {
   const auto pki = make_pki({});
   Server server;
