@@ -17,47 +17,32 @@ namespace {
 
 // More open sockets than this bring nothing: an endpoint that was not asked for so long reconnects.
 // Each holds some 200 KiB, most of it TLS.
-constexpr std::size_t idle_in_all = 12;
+constexpr std::size_t idle_in_all = 24;
 
-// Everything that two exchanges must have in common to share a connection. Hashed, so that no key
-// stands in it.
-class KeyText {
- public:
-  KeyText() = default;
-  KeyText(const KeyText&) = delete;
-  KeyText& operator=(const KeyText&) = delete;
-  ~KeyText() { wipe(text_); }
+bool same_identity(const std::shared_ptr<const Identity>& a,
+                   const std::shared_ptr<const Identity>& b) {
+  if (a == b) return true;
+  return a && b && a->certificate_pem == b->certificate_pem && a->key_pem == b->key_pem;
+}
 
-  void add(std::string_view part) { text_ += fmt::format("{}:", part.size()).append(part); }
-  void add_material(const Tls& tls) {
-    add(std::to_string(static_cast<int>(tls.trust)));
-    add(tls.authority_pem);
-    if (!tls.identity) return;
-    add(tls.identity->certificate_pem);
-    add(tls.identity->key_pem.reveal());
+bool same_material(const Tls& a, const Tls& b) {
+  return a.trust == b.trust && a.authority_pem == b.authority_pem &&
+         same_identity(a.identity, b.identity);
+}
+
+/// Everything that two exchanges must have in common to share a connection.
+struct LineKey {
+  std::string origin;
+  std::string proxy;
+  HttpVersion version;
+  Tls tls;
+
+  friend bool operator==(const LineKey& a, const LineKey& b) {
+    return a.origin == b.origin && a.proxy == b.proxy && a.version == b.version &&
+           a.tls.pin == b.tls.pin && a.tls.server_name == b.tls.server_name &&
+           same_material(a.tls, b.tls);
   }
-  Fingerprint hash() const { return Fingerprint::of_der(text_); }
-
- private:
-  std::string text_;
 };
-
-Fingerprint line_key(const Request& request, const Url& url, const std::string& proxy) {
-  KeyText text;
-  text.add(url.origin());
-  text.add(proxy);
-  text.add(std::to_string(static_cast<int>(request.version)));
-  text.add(to_string(request.tls.pin));
-  text.add(request.tls.server_name);
-  text.add_material(request.tls);
-  return text.hash();
-}
-
-Fingerprint material_key(const Tls& tls) {
-  KeyText text;
-  text.add_material(tls);
-  return text.hash();
-}
 
 Proxies everything_through(const std::string& proxy) {
   return Proxies([&](const char* name) {
@@ -82,7 +67,7 @@ class CurlTransport::Pool {
   const Proxies& proxies() const { return proxies_; }
   const CurlSurroundings& surroundings() const { return surroundings_; }
 
-  std::unique_ptr<CurlLine> take(const Fingerprint& key) {
+  std::unique_ptr<CurlLine> take(const LineKey& key) {
     const std::lock_guard lock(mutex_);
     const auto found = std::ranges::find(idle_, key, &Idle::key);
     if (found == idle_.end()) return nullptr;
@@ -94,26 +79,27 @@ class CurlTransport::Pool {
   /// As few identities are shown to many endpoints.
   std::shared_ptr<const TlsMaterial> material(const Tls& tls) {
     constexpr std::size_t many = 16;
-    const Fingerprint key = material_key(tls);
     {
       const std::lock_guard lock(mutex_);
-      const auto found = std::ranges::find(materials_, key, &Known::key);
+      const auto found = std::ranges::find_if(
+          materials_, [&](const Known& known) { return same_material(known.tls, tls); });
       if (found != materials_.end()) return found->material;
     }
     auto fresh = std::make_shared<const TlsMaterial>(tls);
     const std::lock_guard lock(mutex_);
     if (materials_.size() >= many) materials_.pop_back();
-    materials_.push_front({key, fresh});
+    materials_.push_front({tls, fresh});
     return fresh;
   }
 
-  void give_back(const Fingerprint& key, std::unique_ptr<CurlLine> line) {
+  void give_back(LineKey key, std::unique_ptr<CurlLine> line) {
     std::list<Idle> surplus;  // closed without the lock: that talks to the far side
     const std::lock_guard lock(mutex_);
-    idle_.push_front({key, std::move(line)});
-    const auto same = static_cast<std::size_t>(std::ranges::count(idle_, key, &Idle::key));
+    idle_.push_front({std::move(key), std::move(line)});
+    const LineKey& kept = idle_.front().key;
+    const auto same = static_cast<std::size_t>(std::ranges::count(idle_, kept, &Idle::key));
     if (same > options_.idle_per_endpoint) {
-      const auto oldest = std::ranges::find(idle_.rbegin(), idle_.rend(), key, &Idle::key);
+      const auto oldest = std::ranges::find(idle_.rbegin(), idle_.rend(), kept, &Idle::key);
       surplus.splice(surplus.end(), idle_, std::prev(oldest.base()));
     } else if (idle_.size() > idle_in_all) {
       surplus.splice(surplus.end(), idle_, std::prev(idle_.end()));
@@ -122,12 +108,12 @@ class CurlTransport::Pool {
 
  private:
   struct Idle {
-    Fingerprint key;
+    LineKey key;
     std::unique_ptr<CurlLine> line;
   };
 
   struct Known {
-    Fingerprint key;
+    Tls tls;
     std::shared_ptr<const TlsMaterial> material;
   };
 
@@ -155,7 +141,7 @@ Response CurlTransport::exchange(const Request& request, BodySink& sink, std::st
     throw Error(Fault::Usage, "a proxy that is itself asked over TLS (https://…) cannot be used")
         .hint("give an http:// or socks5:// proxy in HTTPS_PROXY, or name this host in NO_PROXY");
 
-  const Fingerprint key = line_key(request, *url, proxy);
+  LineKey key{url->origin(), proxy, request.version, request.tls};
   auto line = pool_->take(key);
   if (!line) line = std::make_unique<CurlLine>(request.tls, pool_->material(request.tls));
   // A line on which an exchange failed is not kept: what stands on it is not known.
@@ -163,7 +149,7 @@ Response CurlTransport::exchange(const Request& request, BodySink& sink, std::st
     CurlExchange exchange(*line, request, *url, sink);
     return exchange.run(pool_->surroundings(), proxy, stop);
   }();
-  pool_->give_back(key, std::move(line));
+  pool_->give_back(std::move(key), std::move(line));
   return response;
 }
 

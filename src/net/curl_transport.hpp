@@ -17,7 +17,7 @@ class CurlTransport final : public Transport {
  public:
   struct Options {
     std::string user_agent = "rocca";
-    std::size_t idle_per_endpoint = 4;  // kept connections
+    std::size_t idle_per_endpoint = 8;  // kept connections
     std::string proxy = "";             // for everything, instead of what the environment says
   };
 

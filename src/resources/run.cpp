@@ -24,8 +24,9 @@ namespace rocca::resources {
 
 namespace {
 
-// A look is mostly work of this machine's own: more at once only hold more memory.
-constexpr unsigned looks_at_once = 24;
+// A look is mostly work of this machine's own: more at once only hold more memory, and connections,
+// which cost more than what is asked over them.
+constexpr unsigned looks_at_once = 16;
 constexpr std::size_t few_workers = 4;
 
 using namespace std::chrono_literals;

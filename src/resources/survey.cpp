@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr Duration under_way = 15ms;
 constexpr Duration short_knock = 250ms;
 constexpr Duration shortest_knock = 50ms;
-constexpr unsigned many_knocks = 48;  // two rounds of those that are looked at at once
+constexpr unsigned many_knocks = 48;  // three rounds of those that are looked at at once
 constexpr Duration long_knock = 1500ms;
 constexpr Duration patient_knock = 5s;
 constexpr unsigned patient_knocks = 20;  // by then most machines have booted
