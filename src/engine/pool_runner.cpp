@@ -18,16 +18,23 @@ class PoolRunner final : public Runner {
   PoolRunner(unsigned threads, const Clock& clock) : clock_(clock), limit_(std::max(1u, threads)) {}
 
   ~PoolRunner() override {
-    for (std::jthread& thread : threads_) thread.request_stop();
+    {
+      const std::lock_guard lock{mutex_};
+      over_ = true;
+    }
+    work_.notify_all();
   }
 
   Tick now() const override { return clock_.tick(); }
   Instant clock() const override { return clock_.now(); }
 
   void start(std::string name, std::function<void()> call) override {
-    const std::lock_guard lock{mutex_};
-    calls_.push_back({std::move(name), std::move(call)});
-    if (calls_.size() > idle_ && threads_.size() < limit_) add_thread();
+    {
+      const std::lock_guard lock{mutex_};
+      calls_.push_back({std::move(name), std::move(call)});
+      if (calls_.size() > idle_ && threads_.size() < limit_) add_thread();
+    }
+    // Without the lock, or who wakes waits for it.
     work_.notify_one();
   }
 
@@ -58,7 +65,7 @@ class PoolRunner final : public Runner {
 
   void add_thread() {
     try {
-      threads_.emplace_back([this](const std::stop_token& stop) { serve(stop); });
+      threads_.emplace_back([this] { serve(); });
     } catch (const std::system_error& error) {
       // The system gives no more: go on with those there are.
       if (threads_.empty())
@@ -66,13 +73,13 @@ class PoolRunner final : public Runner {
     }
   }
 
-  void serve(const std::stop_token& stop) noexcept {
+  void serve() noexcept {
     std::unique_lock lock{mutex_};
     while (true) {
       ++idle_;
-      const bool more = work_.wait(lock, stop, [&] { return !calls_.empty(); });
+      work_.wait(lock, [&] { return over_ || !calls_.empty(); });
       --idle_;
-      if (!more || stop.stop_requested()) return;
+      if (over_) return;
       Call call = std::move(calls_.front());
       calls_.pop_front();
       lock.unlock();
@@ -87,12 +94,13 @@ class PoolRunner final : public Runner {
   const Clock& clock_;
   const std::size_t limit_;
   std::mutex mutex_;
-  std::condition_variable_any work_;
+  std::condition_variable work_;
   std::condition_variable news_;
   std::deque<Call> calls_;
   std::vector<std::string> ended_;
   std::size_t idle_ = 0;
   bool nudged_ = false;
+  bool over_ = false;
   std::vector<std::jthread> threads_;
 };
 
