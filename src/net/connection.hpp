@@ -103,7 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint32_t interest_ = 0;
   std::string out_;
   std::size_t sent_ = 0;
-  std::string preface_;  // bytes seen before a session was chosen
+  std::string preface_;       // bytes seen before a session was chosen
   bool called_back_ = false;  // it will be
   bool input_over_ = false;
   bool paused_ = false;

@@ -34,8 +34,8 @@ std::string make_cluster_id(Entropy& entropy, const Version& talos) {
 }
 
 AuthorityPem make_authority(Authority authority, Instant now, Entropy& entropy) {
-  const CertifiedKey made = mint_authority(authority, now, entropy);
-  return {made.certificate.pem, made.key.pem()};
+  const auto made = std::make_shared<const CertifiedKey>(mint_authority(authority, now, entropy));
+  return {made->certificate.pem, made->key.pem(), made};
 }
 
 text::Value string_value(std::string_view text) {
@@ -75,6 +75,7 @@ const AuthorityPem& Bundle::pem_of(Authority authority) const {
 
 CertifiedKey Bundle::authority(Authority authority) const {
   const AuthorityPem& pem = pem_of(authority);
+  if (pem.read) return *pem.read;
   return {Certificate::parse(pem.crt, "the authority's certificate"),
           PrivateKey::parse(pem.key.reveal(), "the authority's key")};
 }

@@ -9,6 +9,7 @@
 #include "text/value.hpp"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +23,11 @@ namespace rocca::secrets {
 struct AuthorityPem {
   std::string crt;
   Secret key;
+  std::shared_ptr<const CertifiedKey> read{};  // by who checked the two; nothing if nobody did
 
-  friend bool operator==(const AuthorityPem&, const AuthorityPem&) = default;
+  friend bool operator==(const AuthorityPem& a, const AuthorityPem& b) {
+    return a.crt == b.crt && a.key == b.key;
+  }
 };
 
 struct Bundle {

@@ -207,6 +207,8 @@ class Reader {
       complain(fields.key,
                fmt::format("{} does not belong to {}", fields.key.path, fields.crt.path),
                "they come from two different bundles", "secrets-bundle-mismatch");
+    if (certificate && key)
+      result.read = std::make_shared<const CertifiedKey>(CertifiedKey{*certificate, *key});
     return result;
   }
 

@@ -131,8 +131,9 @@ void read_extensions(const X509* x509, Certificate& certificate) {
   read_names(x509, certificate);
 }
 
-Certificate describe(X509* x509, std::string_view what) {
+Certificate describe(X509Handle owned, std::string_view what) {
   Certificate certificate;
+  X509* const x509 = owned.get();
   unsigned char* der = nullptr;
   const int size = i2d_X509(x509, &der);
   if (size <= 0) throw Error(Fault::Bug, "the crypto library failed: writing a certificate");
@@ -158,6 +159,7 @@ Certificate describe(X509* x509, std::string_view what) {
   certificate.public_key = public_key_der(key);
   read_extensions(x509, certificate);
   ERR_clear_error();
+  certificate.decoded = std::move(owned);
   return certificate;
 }
 
@@ -173,6 +175,11 @@ X509Handle decode(const PemBlock& block, std::string_view what) {
     throw Error(Fault::Usage,
                 fmt::format("{} is labelled as a certificate, but its content is none", what));
   return x509;
+}
+
+std::shared_ptr<X509> decoded_of(const Certificate& certificate, std::string_view what) {
+  if (certificate.decoded) return certificate.decoded;
+  return decode(parse_one_pem(certificate.pem, what), what);
 }
 
 // ---- minting ----
@@ -340,16 +347,15 @@ CertifiedKey mint(PrivateKey key, const Shape& shape, const CertifiedKey* issuer
     first = false;
   }
   if (!shape.common_name.empty()) add_name(subject, NID_commonName, shape.common_name, false);
-  X509Handle parent;
-  if (issuer != nullptr)
-    parent = decode(parse_one_pem(issuer->certificate.pem, "the authority"), "the authority");
+  std::shared_ptr<X509> parent;
+  if (issuer != nullptr) parent = decoded_of(issuer->certificate, "the authority");
   must(X509_set_issuer_name(x509.get(), parent ? X509_get_subject_name(parent.get()) : subject) ==
        1);
   must(X509_set_pubkey(x509.get(), key.data().key.get()) == 1);
   add_extensions(x509.get(), shape, issuer != nullptr ? &issuer->certificate : nullptr);
 
-  const X509Handle signed_one = sign(x509.get(), issuer != nullptr ? issuer->key : key);
-  return {describe(signed_one.get(), "the new certificate"), std::move(key)};
+  X509Handle signed_one = sign(x509.get(), issuer != nullptr ? issuer->key : key);
+  return {describe(std::move(signed_one), "the new certificate"), std::move(key)};
 }
 
 KeyAlgorithm leaf_algorithm(const CertifiedKey& authority) {
@@ -360,20 +366,19 @@ KeyAlgorithm leaf_algorithm(const CertifiedKey& authority) {
 }  // namespace
 
 Certificate Certificate::parse(std::string_view pem, std::string_view what) {
-  return describe(decode(parse_one_pem(pem, what), what).get(), what);
+  return describe(decode(parse_one_pem(pem, what), what), what);
 }
 
 std::vector<Certificate> Certificate::parse_all(std::string_view pem, std::string_view what) {
   std::vector<Certificate> found;
   for (const PemBlock& block : parse_pem(pem, what))
-    found.push_back(describe(decode(block, what).get(), what));
+    found.push_back(describe(decode(block, what), what));
   return found;
 }
 
 bool Certificate::issued_by(const Certificate& issuer_certificate) const {
-  const X509Handle leaf = decode(parse_one_pem(pem, "the certificate"), "the certificate");
-  const X509Handle parent =
-      decode(parse_one_pem(issuer_certificate.pem, "the authority"), "the authority");
+  const auto leaf = decoded_of(*this, "the certificate");
+  const auto parent = decoded_of(issuer_certificate, "the authority");
   const bool signed_by = X509_verify(leaf.get(), X509_get0_pubkey(parent.get())) == 1;
   ERR_clear_error();
   return signed_by &&

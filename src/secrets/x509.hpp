@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+struct x509_st;
+
 /// Keys and certificates in memory, in the shapes that Talos and Kubernetes use. Time and
 /// randomness are handed in.
 namespace rocca::secrets {
@@ -73,7 +75,8 @@ struct Certificate {
   std::string authority_key_id;                 // bytes
   std::vector<std::string> dns_names;
   std::vector<IpAddress> addresses;
-  std::string public_key;  // SubjectPublicKeyInfo, DER
+  std::string public_key;            // SubjectPublicKeyInfo, DER
+  std::shared_ptr<x509_st> decoded;  // the same for the crypto library, which takes long to read it
 
   /// Throws Error(Usage); `what` names the value.
   static Certificate parse(std::string_view pem, std::string_view what);
