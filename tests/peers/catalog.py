@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEYS = {"peer", "version", "debian", "program", "module", "package", "sum", "local", "replace", "ldflags", "tags", "cgo",
-        "without", "edit", "from", "to", "minutes", "files"}
+        "without", "edit", "from", "to", "minutes", "files", "wheel"}
 
 
 class Problem(Exception):
@@ -36,6 +36,21 @@ class Edit(NamedTuple):
         return not int(re.search(r"^CapEff:\s*(\w+)", status, re.M)[1], 16) >> bits[self.without] & 1
 
 
+class Wheel(NamedTuple):
+    """One Python package, as its author built it."""
+
+    name: str
+    version: str
+    sha256: str
+
+    @staticmethod
+    def parse(line, place):
+        words = line.split()
+        if len(words) != 3 or not re.fullmatch("[0-9a-f]{64}", words[2]):
+            raise Problem(f"{place}: `wheel` is NAME VERSION SHA256")
+        return Wheel(*words)
+
+
 class Peer:
     """One tool at one version."""
 
@@ -43,8 +58,8 @@ class Peer:
         unknown = set(fields) - KEYS
         if unknown:
             raise Problem(f"{place}: unknown key {sorted(unknown)[0]!r}")
-        if "peer" not in fields or ("debian" in fields) == ("module" in fields):
-            raise Problem(f"{place}: a paragraph needs `peer` and one of `debian` or `module`")
+        if "peer" not in fields or len({"debian", "module", "wheel"} & set(fields)) != 1:
+            raise Problem(f"{place}: a paragraph needs `peer` and one of `debian`, `module` or `wheel`")
         if "module" in fields and not ({"version", "package", "minutes"} <= set(fields) or
                                        {"version", "files", "sum"} <= set(fields)):
             raise Problem(f"{place}: a Go tool needs `version`, `package` and `minutes`, a module's files `version`, "
@@ -55,6 +70,9 @@ class Peer:
         self.module = fields.get("module", [None])[0]
         self.package = fields.get("package", [None])[0]
         self.files = " ".join(fields.get("files", [])).split()
+        self.wheels = [Wheel.parse(line, place) for line in fields.get("wheel", [])]
+        if self.wheels and fields.get("version", [None])[0] != self.wheels[0].version:
+            raise Problem(f"{place}: `version` is that of the first wheel")
         self.sum = fields.get("sum", [None])[0]
         self.local = fields.get("local", [None])[0]
         self.replaces = [tuple(line.split()) for line in fields.get("replace", [])]
@@ -78,8 +96,9 @@ class Peer:
         return version if status == "installed" else None
 
     def binary(self):
-        """Where the built program of a Go tool lies, or the folder with a module's files."""
-        return cache_folder() / ("files" if self.files else "bin") / f"{self.name}-{self.version}"
+        """Where the built program of a Go tool lies, or the folder with a module's files or Python packages."""
+        kind = "files" if self.files else "python" if self.wheels else "bin"
+        return cache_folder() / kind / f"{self.name}-{self.version}"
 
     def __str__(self):
         return f"{self.name} {self.version or '(not installed)'}"

@@ -167,7 +167,7 @@ def in_clear(lab, place, around):
 
 def sealed(lab, place, around):
     """Only who has the key reads what the server keeps: the real age does, and nobody without it."""
-    recipient = run("age-keygen", "-y", "key.txt").strip()
+    recipient = run(os.environ["PEER_AGE_KEYGEN"], "-y", "key.txt").strip()
     write(FILE, spec(lab, place.state, recipient))
     rocca(0, "", "up", "blue", "--yes", **around)
     rocca(0, "Nothing to do", "plan", "blue", **around)
@@ -181,7 +181,7 @@ def sealed(lab, place, around):
         file.write(base64.b64decode(document["age"]))
     opened = json.loads(run(os.environ["PEER_AGE"], "--decrypt", "-i", "key.txt", "sealed.age"))
     check(opened["serial"] == document["serial"] and opened["lineage"] == document["lineage"], "age opens it: the same state", str(opened)[:300])
-    run("age-keygen", "-o", "other.txt")
+    run(os.environ["PEER_AGE_KEYGEN"], "-o", "other.txt")
     refuse("no identity", os.environ["PEER_AGE"], "--decrypt", "-i", "other.txt", "sealed.age")
     rocca(0, "is healthy", "status", "blue", "--exit-code", **around)
     rocca(0, "", "down", "blue", "--confirm", "blue", **around)
