@@ -48,15 +48,15 @@ Schematic read_file(Files& files, const std::string& path) {
   throw Error(Fault::Usage, path + " is no schematic");
 }
 
-Schematic base_schematic(Files& files, const spec::Spec& spec) {
-  if (spec.talos.schematic) {
-    const std::string& file = **spec.talos.schematic;
+Schematic base_schematic(Files& files, const spec::Spec& spec, const spec::Image& image) {
+  if (image.schematic) {
+    const std::string& file = **image.schematic;
     return read_file(files, file.starts_with('/') ? file : spec.folder + "/" + file);
   }
   Schematic made;
-  for (const auto& extension : spec.talos.extensions)
+  for (const auto& extension : image.extensions)
     made.extensions.push_back(extension_name(*extension));
-  for (const auto& argument : spec.talos.kernel_args) made.kernel_args.push_back(*argument);
+  for (const auto& argument : image.kernel_args) made.kernel_args.push_back(*argument);
   return made;
 }
 
@@ -113,13 +113,14 @@ std::string meta_network(const spec::Spec& spec, const spec::Node& node) {
 
 NodeImage node_image(Files& files, const spec::Spec& spec, const spec::Node& node) {
   const bool meta = *spec.network.addressing == spec::Addressing::Meta && !node.existing;
-  if (spec.talos.schematic && is_schematic_id(**spec.talos.schematic)) {
+  const spec::Image& image = spec.image_of(node);
+  if (image.schematic && is_schematic_id(**image.schematic)) {
     if (meta)
       throw Error(Fault::Usage, "with META addressing every node has a schematic of its own")
           .hint("give talos.extensions or a schematic file instead of an id");
-    return {**spec.talos.schematic, std::nullopt};
+    return {**image.schematic, std::nullopt};
   }
-  Schematic schematic = base_schematic(files, spec);
+  Schematic schematic = base_schematic(files, spec, image);
   if (meta) {
     auto& arguments = schematic.kernel_args;
     if (std::find(arguments.begin(), arguments.end(), plain_names) == arguments.end())

@@ -15,9 +15,10 @@ struct NodeImage {
   std::optional<Schematic> schematic;  // absent: the spec names only an id
 };
 
-/// Extensions and kernel arguments of the spec; with META addressing also the node's own network
-/// (key 10) and `net.ifnames=0`, because META knows links by their name only. Throws Error(Usage)
-/// for a schematic file that is none, and for META with a schematic that is only an id.
+/// Extensions and kernel arguments of the node, or else of the spec; with META addressing also the
+/// node's own network (key 10) and `net.ifnames=0`, because META knows links by their name only.
+/// Throws Error(Usage) for a schematic file that is none, and for META with a schematic that is
+/// only an id.
 NodeImage node_image(Files& files, const spec::Spec& spec, const spec::Node& node);
 
 /// The value of META's key 10: addresses, routes, name and servers of the node on the metal

@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-spec::Spec load(Files& files, const std::string& addressing, const std::string& talos) {
+spec::Spec load(Files& files, const std::string& addressing, const std::string& talos,
+                const std::string& worker = "") {
   spec::Loaded loaded = spec::load_text(files,
                                         fmt::format(R"(apiVersion: rocca.dev/v1
 kind: Cluster
@@ -31,9 +32,9 @@ spec:
     hosts: [atlas]
   nodes:
     cp-1: {{ role: controlplane, address: 10.30.0.11 }}
-    worker-1: {{ role: worker, address: 10.30.0.21 }}
+    worker-1: {{ role: worker, address: 10.30.0.21{} }}
 )",
-                                                    talos, addressing),
+                                                    talos, addressing, worker),
                                         "cluster.yaml", "/cluster");
   EXPECT_FALSE(loaded.diagnostics.has_errors()) << loaded.diagnostics.render();
   return std::move(loaded.spec);
@@ -65,6 +66,65 @@ TEST(NodeImage, WithMetaHasTheNodesNetworkAndPlainLinkNames) {
   EXPECT_EQ(meta.find({"hostnames", "0", "hostname"})->text(), "cp-1");
   EXPECT_EQ(meta.find({"resolvers", "0", "dnsServers", "0"})->text(), "10.30.0.1");
 }
+
+struct Own {
+  const char* name;
+  const char* talos;
+  const char* own;
+  std::vector<std::string> extensions;  // without siderolabs/
+  std::vector<std::string> arguments;
+};
+
+class OwnImage : public testing::TestWithParam<Own> {};
+
+TEST_P(OwnImage, IsMadeOfItsOwnListsAndOfTheSpecsWhereItHasNone) {
+  MemoryFiles files;
+  files.make_folder("/cluster");
+  files.write("/cluster/spec.yaml", "customization: { extraKernelArgs: [of=spec] }\n");
+  files.write("/cluster/own.yaml", "customization: { extraKernelArgs: [of=own] }\n");
+  const Own& way = GetParam();
+  const spec::Spec spec =
+      load(files, "nocloud", way.talos, fmt::format(", talos: {{ {} }}", way.own));
+  const NodeImage own = node_image(files, spec, spec.nodes.back());
+  std::vector<std::string> extensions;
+  for (const std::string& name : way.extensions) extensions.push_back("siderolabs/" + name);
+  EXPECT_EQ(own.schematic->extensions, extensions);
+  EXPECT_EQ(own.schematic->kernel_args, way.arguments);
+  EXPECT_NE(own.id, node_image(files, spec, spec.nodes.front()).id);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, OwnImage,
+    testing::Values(
+        Own{"Extensions",
+            "extensions: [zfs], kernelArgs: [a=1]",
+            "extensions: [i915]",
+            {"i915"},
+            {"a=1"}},
+        Own{"Arguments",
+            "extensions: [zfs], kernelArgs: [a=1]",
+            "kernelArgs: [b=2]",
+            {"zfs"},
+            {"b=2"}},
+        Own{"NoArguments", "extensions: [zfs], kernelArgs: [a=1]", "kernelArgs: []", {"zfs"}, {}},
+        Own{"NullForArguments",
+            "extensions: [zfs], kernelArgs: [a=1]",
+            "kernelArgs: null",
+            {"zfs"},
+            {}},
+        Own{"Both",
+            "extensions: [zfs], kernelArgs: [a=1]",
+            "extensions: [i915], kernelArgs: [b=2]",
+            {"i915"},
+            {"b=2"}},
+        Own{"Schematic",
+            "extensions: [zfs], kernelArgs: [a=1]",
+            "schematic: own.yaml",
+            {},
+            {"of=own"}},
+        Own{"SchematicForSchematic", "schematic: spec.yaml", "schematic: own.yaml", {}, {"of=own"}},
+        Own{"ExtensionsForSchematic", "schematic: spec.yaml", "extensions: [i915]", {"i915"}, {}}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 TEST(NodeImage, CanBeNamedByAnIdOrAFile) {
   MemoryFiles files;

@@ -14,8 +14,14 @@ namespace rocca::locking {
 
 namespace {
 
-/// The name of the schematic that all nodes share.
+/// The name of the schematic that all nodes share who have none of their own.
 constexpr const char* shared_schematic = "cluster";
+
+std::string schematic_name(const spec::Spec& spec, const spec::Node& node) {
+  if (*spec.network.addressing == spec::Addressing::Meta && !node.existing) return node.name;
+  if (!node.image) return shared_schematic;
+  return node.pool.empty() ? "nodes." + node.name : "pools." + node.pool;
+}
 
 std::string url_of(const spec::Spec& spec, const std::string& schematic,
                    const factory::Artifact& artifact) {
@@ -112,10 +118,9 @@ spec::Lock pin(Files& files, const spec::Spec& spec, const spec::Lock& before) {
   lock.kubernetes = to_string(*spec.kubernetes.version);
   lock.schematics.clear();
   lock.images.clear();
-  const bool meta = *spec.network.addressing == spec::Addressing::Meta;
   for (const spec::Node& node : spec.nodes) {
     const factory::NodeImage image = factory::node_image(files, spec, node);
-    lock.schematics[meta && !node.existing ? node.name : shared_schematic] = image.id;
+    lock.schematics[schematic_name(spec, node)] = image.id;
     const auto artifact = artifact_of(spec, node);
     if (!artifact) continue;
     const std::string file = factory::image_file(image.id, *spec.talos.version, *artifact);
@@ -133,8 +138,12 @@ spec::Lock pin(Files& files, const spec::Spec& spec, const spec::Lock& before) {
 void check_extensions(const spec::Spec& spec, spec::Lock& lock, factory::Client& factory,
                       bool refresh) {
   const std::string version = to_string(*spec.talos.version);
+  std::vector<spec::Placed<std::string>> named = spec.talos.image.extensions;
+  for (const spec::Node& node : spec.nodes)
+    if (node.image)
+      named.insert(named.end(), node.image->extensions.begin(), node.image->extensions.end());
   // Whoever builds schematics elsewhere needs no list; who names extensions does.
-  if (spec.talos.extensions.empty()) return;
+  if (named.empty()) return;
   if (lock.extensions_of != version || refresh) {
     lock.extensions.clear();
     for (const auto& extension : factory.extensions(*spec.talos.version))
@@ -142,7 +151,7 @@ void check_extensions(const spec::Spec& spec, spec::Lock& lock, factory::Client&
     std::sort(lock.extensions.begin(), lock.extensions.end());
     lock.extensions_of = version;
   }
-  for (const auto& extension : spec.talos.extensions) {
+  for (const auto& extension : named) {
     const std::string name = factory::extension_name(*extension);
     if (std::binary_search(lock.extensions.begin(), lock.extensions.end(), name)) continue;
     throw Error(Fault::Usage, fmt::format("{}: the factory has no extension `{}` for Talos v{}{}",

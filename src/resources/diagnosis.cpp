@@ -322,7 +322,8 @@ Symptoms examine(World& world, const std::string& name) {
   s.by_dhcp = *spec.network.addressing == spec::Addressing::Dhcp;
   if (spec.network.gateway) s.gateway = **spec.network.gateway;
   if (spec.network.subnet) s.subnet = **spec.network.subnet;
-  for (const auto& extension : spec.talos.extensions)
+  const spec::Image& image = node != nullptr ? spec.image_of(*node) : spec.talos.image;
+  for (const auto& extension : image.extensions)
     s.agent_extension = s.agent_extension || extension->ends_with("qemu-guest-agent");
   s.existing = node != nullptr && node->existing;
   const auto vm = world.known(vm_address(name));

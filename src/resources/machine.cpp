@@ -424,8 +424,8 @@ class MachineKind final : public Thing {
       return;
     }
     live.fields[hint_of] = fmt::format(
-        "rocca does not upgrade nodes yet: keep talos.version, talos.extensions and "
-        "talos.kernelArgs as they are, or upgrade node by node with `talosctl upgrade -n {} "
+        "rocca does not upgrade nodes yet: keep talos.version, extensions and kernelArgs as they "
+        "are, or upgrade node by node with `talosctl upgrade -n {} "
         "--image {}`",
         live.id, wish_.installer);
   }

@@ -116,9 +116,7 @@ class Builder {
   void read_talos(const Section& talos) {
     Talos& out = spec_.talos;
     out.version = talos.version("version");
-    out.extensions = talos.texts("extensions");
-    out.schematic = talos.find_text("schematic");
-    out.kernel_args = talos.texts("kernelArgs");
+    out.image = image(talos);
     for (const Section& module : talos.sections("modules")) {
       KernelModule one{module.text("name"), {}};
       for (const auto& parameter : module.texts("parameters")) one.parameters.push_back(*parameter);
@@ -317,6 +315,16 @@ class Builder {
     return out;
   }
 
+  static Image image(const Section& talos) {
+    return {talos.texts("extensions"), talos.find_text("schematic"), talos.texts("kernelArgs")};
+  }
+
+  std::shared_ptr<const Image> shared_image(const Section& section) {
+    auto& known = images_[section.tree().get()];
+    if (!known) known = std::make_shared<Image>(image(section));
+    return known;
+  }
+
   std::optional<Existing> existing(const Section& node) {
     const Tree* given = node.find("existing");
     if (given == nullptr) return std::nullopt;
@@ -351,6 +359,7 @@ class Builder {
       for (const PatchList& list : {all_, node.control_plane() ? control_planes_ : workers_,
                                     patches_.read(section.find_ptr("patches"))})
         node.patches.insert(node.patches.end(), list.begin(), list.end());
+      if (const auto own = section.find_section("talos")) node.image = shared_image(*own);
       if (const auto hardware = section.find_section("machine")) node.machine = machine(*hardware);
       node.vm_name = name_from(spec_.vm_naming.value, node.name);
       node.host_name = spec_.host_name_of(node.name);
@@ -375,6 +384,7 @@ class Builder {
       section.pairs("labels");
       section.pairs("taints");
       section.find("patches");
+      section.find("talos");
       section.find("machine");
       spec_.pools.push_back(std::move(pool));
     }
@@ -442,6 +452,7 @@ class Builder {
   PatchList control_planes_;
   PatchList workers_;
   std::map<const Tree*, std::shared_ptr<const Machine>> machines_;
+  std::map<const Tree*, std::shared_ptr<const Image>> images_;
 };
 
 }  // namespace

@@ -280,9 +280,9 @@ class Cleaner {
   Findings& findings_;
 };
 
-bool is_machine(const FieldNode& node) {
-  return node.field->path == "spec.machine" ||
-         (node.like != nullptr && node.like->field->path == "spec.machine");
+bool inherits(const FieldNode& node) {
+  const auto& field = node.like != nullptr ? *node.like->field : *node.field;
+  return field.path == "spec.machine" || field.path == "spec.nodes.*.talos";
 }
 
 void check_choices(const Tree& tree, const FieldNode& node, const std::string& path,
@@ -345,16 +345,16 @@ TreePtr clean(const TreePtr& tree, const FieldNode& field, const std::string& pa
 }
 
 TreePtr complete(const TreePtr& tree, const FieldNode& field, const std::string& path,
-                 const Where& where, bool machines, Findings& findings) {
+                 const Where& where, bool heirs, Findings& findings) {
   if (field.field->type == Type::Any || field.field->type == Type::Patches) return tree;
   if (tree->is_list()) {
     auto finished = std::make_shared<Tree>(*tree);
     for (std::size_t i = 0; i < finished->items.size(); ++i)
       finished->items[i] = complete(finished->items[i], field, below(path, std::to_string(i)),
-                                    finished->items[i]->where, machines, findings);
+                                    finished->items[i]->where, heirs, findings);
     return finished;
   }
-  if (!tree->is_map() || (!machines && is_machine(field))) return tree;
+  if (!tree->is_map() || (!heirs && inherits(field))) return tree;
   auto finished = std::make_shared<Tree>(*tree);
   finished->members.clear();
   for (const Member& member : tree->members) {
@@ -362,7 +362,7 @@ TreePtr complete(const TreePtr& tree, const FieldNode& field, const std::string&
     const FieldNode* child = field.find(member.key);
     TreePtr value = child == nullptr ? member.value
                                      : complete(member.value, *child, below(path, member.key),
-                                                member.where, machines, findings);
+                                                member.where, heirs, findings);
     finished->members.push_back({member.key, member.where, std::move(value)});
   }
   if (field.named() != nullptr || field.field->is(Named)) return finished;

@@ -15,10 +15,10 @@ TreePtr clean(const TreePtr& tree, const FieldNode& field, const std::string& pa
               const std::string& base, Findings& findings);
 
 /// Checks what can only be said once everything is merged: keys that are missing, and keys that
-/// exclude each other. Drops nulls. Machines are left alone unless `machines` is set: they inherit
-/// first.
+/// exclude each other. Drops nulls. Machines and images are left alone unless `heirs` is set: they
+/// inherit first.
 TreePtr complete(const TreePtr& tree, const FieldNode& field, const std::string& path,
-                 const Where& where, bool machines, Findings& findings);
+                 const Where& where, bool heirs, Findings& findings);
 
 /// Adds the table's defaults to a tree, in the table's order of keys.
 TreePtr with_defaults(const TreePtr& tree, const FieldNode& field);

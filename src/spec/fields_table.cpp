@@ -379,6 +379,19 @@ constexpr Field table[] = {
      "Kubernetes node taints, `Effect` or `value:Effect`.", "", "{ gpu: \"true:NoSchedule\" }"},
     {"spec.nodes.*.patches", Type::Patches, Plain, "", "",
      "Machine config patches for this node, after all others.", "", "[patches/gpu.yaml]"},
+    {"spec.nodes.*.talos", Type::Map, Keys, "", "",
+     "An image of its own. What is left out is as in spec.talos; a list stands instead of the "
+     "whole list there.",
+     "for a graphics card's driver, say", "{ extensions: [qemu-guest-agent, i915] }"},
+    {"spec.nodes.*.talos.extensions", Type::Text, List, "", "",
+     "System extensions, all of them; a short name stands for siderolabs/….",
+     "also instead of a schematic in spec.talos", "[qemu-guest-agent, i915]"},
+    {"spec.nodes.*.talos.schematic", Type::Source, Plain, "", "",
+     "A schematic's id (64 hex digits) or a file that holds one, instead of extensions and "
+     "kernelArgs, also those in spec.talos.",
+     "", "gpu.yaml"},
+    {"spec.nodes.*.talos.kernelArgs", Type::Text, List, "", "", "Kernel arguments, all of them.",
+     "not with a schematic in spec.talos, unless extensions stand beside them", "[net.ifnames=0]"},
     {"spec.nodes.*.machine", Type::Map, Keys, "@spec.machine", "", "What differs for this node.",
      "", "{ memory: 16GiB }"},
 
@@ -399,6 +412,10 @@ constexpr Field table[] = {
      "Kubernetes node taints, `Effect` or `value:Effect`.", "", "{ gpu: NoSchedule }"},
     {"spec.pools.*.patches", Type::Patches, Plain, "", "", "Machine config patches for its nodes.",
      "", "[patches/gpu.yaml]"},
+    {"spec.pools.*.talos", Type::Map, Keys, "@spec.nodes.*.talos", "",
+     "An image of their own, as for a node.", "",
+     "{ extensions: [qemu-guest-agent, nvidia-open-gpu-kernel-modules-lts, "
+     "nvidia-container-toolkit-lts] }"},
     {"spec.pools.*.machine", Type::Map, Keys, "@spec.machine", "", "What differs for its nodes.",
      "", "{ disks: { data: 100GiB } }"},
 

@@ -50,7 +50,7 @@ struct Lock {
   std::string talos;  // versions without v; empty: not resolved yet
   std::string kubernetes;
   std::map<std::string, std::string>
-      schematics;  // by name: `cluster`, or a node's where META is its own
+      schematics;  // by name: `cluster`, `pools.NAME`, `nodes.NAME`; a node's where META is its own
   std::map<std::string, LockedArtifact> images;  // by file name
   std::map<std::string, LockedAddon> addons;
   std::string extensions_of;            // Talos version that the list below is for

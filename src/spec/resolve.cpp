@@ -23,6 +23,12 @@ TreePtr empty_map() {
   return tree;
 }
 
+TreePtr empty_list() {
+  auto tree = std::make_shared<Tree>();
+  tree->kind = Kind::List;
+  return tree;
+}
+
 TreePtr scalar(std::string text, Kind kind, const Where& where) {
   auto tree = std::make_shared<Tree>();
   tree->kind = kind;
@@ -46,7 +52,9 @@ std::shared_ptr<Tree> with_member(const Tree& tree, std::string_view key, TreePt
 class Resolver {
  public:
   explicit Resolver(Findings& findings)
-      : findings_(findings), machine_field_(*find_field("spec.machine")) {}
+      : findings_(findings),
+        machine_field_(*find_field("spec.machine")),
+        image_field_(*find_field("spec.nodes.*.talos")) {}
 
   Resolved run(const TreePtr& merged) {
     const TreePtr spec = merged->find("spec");
@@ -57,6 +65,7 @@ class Resolver {
       return member.key == "machine" || member.key == "nodes" || member.key == "pools";
     });
     const TreePtr settled = in_order(settle(in_order(rest)));
+    talos_ = settled->find("talos");
 
     auto nodes = std::make_shared<Tree>();
     nodes->kind = Kind::Map;
@@ -103,12 +112,7 @@ class Resolver {
             {});
     }
     if (const TreePtr talos = spec->find("talos"); talos && talos->is_map())
-      if (const TreePtr list = talos->find("extensions"); list && list->is_list()) {
-        auto full = std::make_shared<Tree>(*list);
-        for (TreePtr& item : full->items)
-          item = scalar(full_extension_name(item->text), Kind::String, item->where);
-        settled = with_member(*settled, "talos", with_member(*talos, "extensions", full, {}), {});
-      }
+      settled = with_member(*settled, "talos", with_full_names(talos), {});
     if (const TreePtr addons = spec->find("addons"); addons && addons->is_map()) {
       const TreePtr metrics = addons->find("metricsServer");
       const bool wanted = metrics && (metrics->is_map() || metrics->text == "true");
@@ -119,6 +123,51 @@ class Resolver {
                               {});
     }
     return settled;
+  }
+
+  static TreePtr with_full_names(const TreePtr& talos) {
+    const TreePtr list = talos->find("extensions");
+    if (!list || !list->is_list()) return talos;
+    auto full = std::make_shared<Tree>(*list);
+    for (TreePtr& item : full->items)
+      item = scalar(full_extension_name(item->text), Kind::String, item->where);
+    return with_member(*talos, "extensions", full, {});
+  }
+
+  /// What the image of a node is made of that has one of its own, or null. Its lists stand instead
+  /// of the spec's, its schematic instead of both, and its extensions instead of the spec's
+  /// schematic.
+  TreePtr image(const TreePtr& own, const std::string& path) {
+    if (!own || !own->is_map() || own->members.empty()) return nullptr;
+    const auto known = images_.find(own.get());
+    if (known != images_.end()) return known->second;
+    const TreePtr schematic = own->find("schematic");
+    const bool parts = own->find_member("extensions") != nullptr;
+    auto inherited = std::make_shared<Tree>(*empty_map());
+    if (talos_ && talos_->is_map() && (!schematic || schematic->kind == Kind::Null))
+      for (const auto& child : image_field_.keys()) {
+        const Member* member = talos_->find_member(child->key);
+        if (member != nullptr && !(parts && member->key == "schematic"))
+          inherited->members.push_back(*member);
+      }
+    auto given = std::make_shared<Tree>(*own);
+    const TreePtr arguments = own->find("kernelArgs");
+    // Which extensions there would be beside these arguments, nobody could see.
+    if (arguments && !arguments->items.empty() && !schematic && inherited->find("schematic")) {
+      findings_.add("schematic-conflict", own->find_member("kernelArgs")->where,
+                    "the schematic in spec.talos already says which kernel arguments there are",
+                    "give extensions as well, or a schematic of its own");
+      std::erase_if(given->members, [](const Member& one) { return one.key == "kernelArgs"; });
+    }
+    TreePtr whole = with_full_names(complete(merge(inherited, given, &image_field_), image_field_,
+                                             path, own->where, true, findings_));
+    // Said in full: the resolved spec has to mean the same once more.
+    if (!whole->find("schematic"))
+      for (const char* key : {"extensions", "kernelArgs"})
+        if (!whole->find(key)) whole = with_member(*whole, key, empty_list(), {});
+    whole = with_defaults(whole, image_field_);
+    images_.emplace(own.get(), whole);
+    return whole;
   }
 
   TreePtr machine(const TreePtr& own, const std::string& path) {
@@ -165,9 +214,12 @@ class Resolver {
           "take `machine` away, or take `existing` away and rocca makes a VM");
     const std::string path = fmt::format("spec.nodes.{}.machine", written.key);
     Member hardware{"machine", {}, existing ? nullptr : machine(own, path)};
+    Member booted = take(node, "talos");
+    booted.value = image(booted.value, fmt::format("spec.nodes.{}.talos", written.key));
     add(written.key, written.where,
         {take(node, "role"), take(node, "address"), existing ? take(node, "existing") : Member{},
-         take(node, "labels"), take(node, "taints"), take(node, "patches"), std::move(hardware)},
+         take(node, "labels"), take(node, "taints"), take(node, "patches"), std::move(booted),
+         std::move(hardware)},
         {"", nullptr, node.find("patches")});
   }
 
@@ -181,6 +233,8 @@ class Resolver {
                             : Member{"role", {}, scalar("worker", Kind::String, {})};
     const TreePtr hardware =
         machine(pool.find("machine"), fmt::format("spec.pools.{}.machine", written.key));
+    Member booted = take(pool, "talos");
+    booted.value = image(booted.value, fmt::format("spec.pools.{}.talos", written.key));
     std::vector<std::pair<AddressRange, Where>> ranges;
     if (const TreePtr list = pool.find("addresses"); list && list->is_list())
       for (const TreePtr& item : list->items)
@@ -200,17 +254,20 @@ class Resolver {
                      scalar(to_string(*ip), Kind::String, ranges[range].second)};
       add(fmt::format("{}-{}", written.key, i), written.where,
           {role, std::move(address), take(pool, "labels"), take(pool, "taints"),
-           take(pool, "patches"), Member{"machine", {}, hardware}},
+           take(pool, "patches"), booted, Member{"machine", {}, hardware}},
           {written.key, pool.find("patches"), nullptr});
     }
   }
 
   Findings& findings_;
   const FieldNode& machine_field_;
-  TreePtr common_;
+  const FieldNode& image_field_;
+  TreePtr common_;  // `machine` of all nodes
+  TreePtr talos_;
   Tree* nodes_ = nullptr;
   std::vector<Origin> origins_;
   std::map<const Tree*, TreePtr> machines_;
+  std::map<const Tree*, TreePtr> images_;
 };
 
 }  // namespace

@@ -20,7 +20,8 @@ struct Resolved {
   std::vector<Origin> origins;  // beside spec.nodes, in order
 };
 
-/// Pools become nodes, machines inherit, defaults are filled in. Works on what read_merged gives.
+/// Pools become nodes, machines and images inherit, defaults are filled in. Works on what
+/// read_merged gives.
 Resolved resolve(const TreePtr& merged, Findings& findings);
 
 }  // namespace rocca::spec

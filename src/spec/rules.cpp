@@ -73,6 +73,9 @@ constexpr Rule table[] = {
     {"json-patch-version", E, "a JSON patch on a config of several documents",
      "From Talos 1.12 on the config has several documents, and Talos refuses RFC 6902 patches for "
      "these. Write it as a merge patch."},
+    {"patch-installer", E, "one installer for nodes with different images",
+     "machine.install.image in a patch stands instead of the installer that rocca derives from a "
+     "node's image: a node with an image of its own would be installed with that of others."},
     {"patch-extensions", E, "extensions asked for in a patch",
      "machine.install.extensions is deprecated and ignored by schematics; name them in "
      "talos.extensions."},
@@ -230,6 +233,9 @@ constexpr Rule table[] = {
     {"boot-meta", E, "META addressing without an image of ours",
      "META key 10 is part of the node's own image; an ISO or a template does not carry it. Use "
      "talos.boot: import."},
+    {"boot-image", E, "an image of its own for the clone of a template",
+     "All VMs are clones of the one template that talos.boot names, and have its extensions and "
+     "kernel arguments. Use talos.boot: import or iso where nodes differ in them."},
     {"schematic-conflict", E, "a schematic and its parts",
      "A schematic already says which extensions and kernel arguments there are; both together "
      "contradict each other."},

@@ -56,7 +56,9 @@ class Companions {
       if (files_.status(full)) add(full, false);
     };
     if (spec.proxmox && spec.proxmox->ca_file) named(**spec.proxmox->ca_file);
-    if (spec.talos.schematic) named(**spec.talos.schematic);
+    if (spec.talos.image.schematic) named(**spec.talos.image.schematic);
+    for (const Node& node : spec.nodes)
+      if (node.image && node.image->schematic) named(**node.image->schematic);
     for (const auto& item : spec.addons.manifests) named(*item);
     for (const auto& item : spec.kubernetes.cni.manifests) named(*item);
     for (const auto& item : spec.secret_files)

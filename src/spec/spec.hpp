@@ -121,6 +121,13 @@ struct Existing {
   Maybe<std::string> disk;
 };
 
+/// What an image is made of: its parts, or a schematic that says them all.
+struct Image {
+  Texts extensions;  // in full: siderolabs/…
+  Maybe<std::string> schematic;
+  Texts kernel_args;
+};
+
 struct Node {
   std::string name;
   Where where;
@@ -132,6 +139,7 @@ struct Node {
   Pairs taints;
   std::vector<std::shared_ptr<const Patch>>
       patches;                             // in the order of application: all, role, pool, node
+  std::shared_ptr<const Image> image;      // null: it has none of its own
   std::shared_ptr<const Machine> machine;  // null for a machine that is already there
   std::string vm_name;
   std::string host_name;
@@ -198,9 +206,7 @@ struct KernelModule {
 
 struct Talos {
   Placed<Version> version;
-  Texts extensions;  // in full: siderolabs/…
-  Maybe<std::string> schematic;
-  Texts kernel_args;
+  Image image;  // of all nodes that have none of their own
   std::vector<KernelModule> modules;
   Pairs sysctls;
   std::vector<std::pair<Placed<std::string>, Texts>> mirrors;
@@ -350,7 +356,7 @@ struct Timeouts {
 };
 
 /// A cluster, fully resolved: bases merged, defaults filled in, pools made into nodes, machines
-/// inherited. What is optional here is decided later, from the live world or rocca.lock.
+/// and images inherited. What is optional here is decided later, from the live world or rocca.lock.
 struct Spec {
   std::vector<std::string>
       files;           // [0] is the spec itself, then bases, then patch files; Where counts in it
@@ -384,6 +390,7 @@ struct Spec {
 
   Position position(const Where& where) const;
   const Node* find_node(std::string_view node_name) const;
+  const Image& image_of(const Node& node) const { return node.image ? *node.image : talos.image; }
   /// What `naming.host` makes of a node's name, also of one that is not in this spec any more.
   std::string host_name_of(std::string_view node_name) const;
   std::vector<const Node*> control_planes() const;

@@ -5,6 +5,10 @@
 #include "spec/lock.hpp"
 #include "spec/spec.hpp"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace rocca::spec {
 
 /// What a look at a whole spec needs beside the spec.
@@ -15,6 +19,21 @@ struct Look {
   Files* files = nullptr;
   bool warn_even_control_planes = false;
 };
+
+/// An image that the spec speaks of, and where its extensions stand.
+struct ImageLook {
+  const Image& image;
+  const Node* node = nullptr;  // the first of those that have it; null: nobody has it
+  std::string extensions;      // talos.extensions, pools.gpu.talos.extensions
+
+  bool has(std::string_view extension) const;
+  /// What a schematic holds cannot be told: it may have everything.
+  bool may_have(std::string_view extension) const { return image.schematic || has(extension); }
+};
+/// Where the extensions of this node's image stand.
+std::string extensions_path(const Node& node);
+/// That of the spec first, then those of nodes and pools in their order.
+std::vector<ImageLook> images_of(const Spec& spec);
 
 void validate_names(const Look& look);
 void validate_network(const Look& look);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 
 namespace rocca::spec {
 
@@ -138,9 +139,18 @@ void validate_hardware(const Look& look) {
         "boot-meta", spec.talos.boot.where,
         "addresses from META are part of an image, which this way of booting does not use",
         "use talos.boot: import, or addressing: static");
-  std::set<std::pair<const Machine*, bool>> seen;
+  for (const Node& node : spec.nodes)
+    if (*spec.talos.boot == Boot::Template && node.image && node.machine)
+      look.findings.add("boot-image", node.where,
+                        fmt::format("{} has an image of its own, and is cloned from {} like all "
+                                    "others",
+                                    node.name, spec.talos.boot_template),
+                        "use talos.boot: import, or take `talos` away there");
+  std::set<std::tuple<const Machine*, const Image*, bool>> seen;
   for (const Node& node : spec.nodes) {
-    if (!node.machine || !seen.emplace(node.machine.get(), node.control_plane()).second) continue;
+    const Image& image = spec.image_of(node);
+    if (!node.machine || !seen.emplace(node.machine.get(), &image, node.control_plane()).second)
+      continue;
     const Machine& machine = *node.machine;
     check_slots(look, machine, node);
     check_disks(look, machine, node);
@@ -148,9 +158,9 @@ void validate_hardware(const Look& look) {
     check_cpu(look, machine, node);
     check_pci(look, machine);
     const bool extension =
-        std::any_of(spec.talos.extensions.begin(), spec.talos.extensions.end(),
+        std::any_of(image.extensions.begin(), image.extensions.end(),
                     [](const auto& name) { return *name == "siderolabs/qemu-guest-agent"; });
-    if (spec.talos.schematic || *machine.agent == extension) continue;
+    if (image.schematic || *machine.agent == extension) continue;
     if (extension)
       look.findings.add("agent-extension", place(machine.agent.where, node),
                         fmt::format("{} has the extension qemu-guest-agent and no agent device: "
@@ -161,7 +171,8 @@ void validate_hardware(const Look& look) {
       look.findings.add(
           "agent-extension", Severity::Warning, place(machine.agent.where, node),
           fmt::format("{} has an agent device, and nothing in Talos answers on it", node.name),
-          "add qemu-guest-agent to talos.extensions, or set machine.agent: false");
+          fmt::format("add qemu-guest-agent to {}, or set machine.agent: false",
+                      extensions_path(node)));
   }
 }
 

@@ -112,13 +112,6 @@ void check_handover(const Look& look, const Handover& handover) {
   }
 }
 
-bool has_extension(const Spec& spec, std::string_view name) {
-  const std::string full = full_extension_name(name);
-  return spec.talos.schematic ||
-         std::any_of(spec.talos.extensions.begin(), spec.talos.extensions.end(),
-                     [&](const auto& one) { return *one == full; });
-}
-
 void check_longhorn(const Look& look) {
   const Spec& spec = look.spec;
   const auto& longhorn = spec.addons.longhorn;
@@ -134,12 +127,14 @@ void check_longhorn(const Look& look) {
     }
     return;
   }
-  std::vector<std::string> missing;
-  for (const char* name : {"iscsi-tools", "util-linux-tools"})
-    if (!has_extension(spec, name)) missing.emplace_back(name);
-  if (!missing.empty())
-    look.findings.add("longhorn-extensions", longhorn.where,
-                      fmt::format("Longhorn needs {} in talos.extensions", enumerate(missing)));
+  for (const ImageLook& one : images_of(spec)) {
+    std::vector<std::string> missing;
+    for (const char* name : {"iscsi-tools", "util-linux-tools"})
+      if (one.node != nullptr && !one.may_have(name)) missing.emplace_back(name);
+    if (!missing.empty())
+      look.findings.add("longhorn-extensions", longhorn.where,
+                        fmt::format("Longhorn needs {} in {}", enumerate(missing), one.extensions));
+  }
   const std::string& path = *spec.addons.longhorn_path;
   if (path != "/var/lib/longhorn" && !path.starts_with("/var/mnt/"))
     look.findings.add("longhorn-mount", spec.addons.longhorn_path.where,
@@ -163,21 +158,21 @@ void validate_addons(const Look& look) {
   const Spec& spec = look.spec;
   const Addons& addons = spec.addons;
   check_longhorn(look);
-  const bool tailscale =
-      std::any_of(spec.talos.extensions.begin(), spec.talos.extensions.end(),
-                  [](const auto& one) { return *one == "siderolabs/tailscale"; });
-  if (spec.tailscale && !tailscale && !spec.talos.schematic)
-    look.findings.add("tailscale-extension", spec.tailscale->where,
-                      "Tailscale needs the extension tailscale",
-                      "add tailscale to talos.extensions");
-  if (!spec.tailscale && tailscale) {
-    const auto where = std::find_if(spec.talos.extensions.begin(), spec.talos.extensions.end(),
-                                    [](const auto& one) { return *one == "siderolabs/tailscale"; })
-                           ->where;
-    look.findings.add("tailscale-extension", where,
-                      "the extension tailscale waits for a configuration that is not there: Talos "
-                      "would boot for ever",
-                      "add the section tailscale, or take the extension away");
+  for (const ImageLook& one : images_of(spec)) {
+    if (one.node == nullptr) continue;
+    if (spec.tailscale && !one.may_have("tailscale"))
+      look.findings.add("tailscale-extension", spec.tailscale->where,
+                        "Tailscale needs the extension tailscale",
+                        fmt::format("add tailscale to {}", one.extensions));
+    if (!spec.tailscale && one.has("tailscale"))
+      look.findings.add(
+          "tailscale-extension",
+          std::find_if(one.image.extensions.begin(), one.image.extensions.end(),
+                       [](const auto& name) { return *name == "siderolabs/tailscale"; })
+              ->where,
+          "the extension tailscale waits for a configuration that is not there: Talos would boot "
+          "for ever",
+          "add the section tailscale, or take the extension away");
   }
   if (*addons.metrics_server.on && !*addons.cert_approver.on)
     look.findings.add("metrics-approver",
@@ -228,13 +223,6 @@ void validate_addons(const Look& look) {
     from({"spec", "addons", name, "from"});
   from({"spec", "handover", "flux", "from"});
   files(given);
-  if (spec.talos.schematic && !is_sha256_hex(**spec.talos.schematic) && look.files != nullptr) {
-    const std::string path = path_below(spec.folder, **spec.talos.schematic);
-    if (!look.files->status(path))
-      look.findings.add("file-not-found", spec.talos.schematic->where,
-                        fmt::format("there is no file {}", path),
-                        "a schematic is a file, or an id of 64 hex digits");
-  }
 }
 
 void validate_platform(const Look& look) {

@@ -1,10 +1,13 @@
 #include "base/strings.hpp"
+#include "spec/read.hpp"
+#include "spec/scalars.hpp"
 #include "spec/validate.hpp"
 #include "spec/versions.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rocca::spec {
 
@@ -16,16 +19,16 @@ std::string short_name(const std::string& name) {
   return name.starts_with(official) ? name.substr(official.size()) : name;
 }
 
-void check_extensions(const Look& look, const TalosLine* line) {
+void check_extensions(const Look& look, const ImageLook& one, const TalosLine* line) {
   const Talos& talos = look.spec.talos;
   const Lock* lock = look.lock;
   const bool listed = lock != nullptr && !lock->extensions.empty() &&
                       lock->extensions_of == to_string(*talos.version);
   std::vector<std::string> seen;
-  for (const auto& extension : talos.extensions) {
+  for (const auto& extension : one.image.extensions) {
     if (std::find(seen.begin(), seen.end(), *extension) != seen.end())
       look.findings.add("duplicate-item", extension.where,
-                        fmt::format("{} stands twice in talos.extensions", *extension));
+                        fmt::format("{} stands twice in {}", *extension, one.extensions));
     seen.push_back(*extension);
     const std::string name = short_name(*extension);
     if (const WrongExtension* wrong = find_wrong_extension(name)) {
@@ -59,7 +62,35 @@ void check_extensions(const Look& look, const TalosLine* line) {
   }
 }
 
-void check_modules(const Look& look, const TalosLine* line) {
+/// Every node loads every module, so that each image must have what it comes with.
+void check_module_extension(const Look& look, const KernelModule& module, const KnownModule& known,
+                            const std::vector<ImageLook>& images) {
+  // The NVIDIA modules come in several builds (open or not, lts or production); any of them will
+  // do.
+  const bool nvidia = known.name.starts_with("nvidia");
+  for (const ImageLook& one : images) {
+    if (one.image.schematic || one.node == nullptr) continue;
+    const bool there = std::any_of(one.image.extensions.begin(), one.image.extensions.end(),
+                                   [&](const auto& extension) {
+                                     const std::string have = short_name(*extension);
+                                     return nvidia ? have.starts_with("nvidia-open-gpu") ||
+                                                         have.starts_with("nonfree-kmod-nvidia")
+                                                   : have == known.extension;
+                                   });
+    if (there) continue;
+    look.findings.add(
+        "module-extension", module.name.where,
+        fmt::format("the kernel module {} comes with the extension {}", known.name,
+                    known.extension),
+        one.node->image
+            ? fmt::format("add {} to {}; or load it by a patch on those nodes that have it",
+                          known.extension, one.extensions)
+            : fmt::format("add {} to {}", known.extension, one.extensions));
+    return;
+  }
+}
+
+void check_modules(const Look& look, const TalosLine* line, const std::vector<ImageLook>& images) {
   const Talos& talos = look.spec.talos;
   std::vector<std::string> seen;
   for (const KernelModule& module : talos.modules) {
@@ -85,26 +116,50 @@ void check_modules(const Look& look, const TalosLine* line) {
                             : fmt::format("Talos 1.{} was the last to have it", known->last));
       continue;
     }
-    if (known->extension.empty() || talos.schematic) continue;
-    // The NVIDIA modules come in several builds (open or not, lts or production); any of them will
-    // do.
-    const bool nvidia = known->name.starts_with("nvidia");
-    const bool there =
-        std::any_of(talos.extensions.begin(), talos.extensions.end(), [&](const auto& extension) {
-          const std::string have = short_name(*extension);
-          return nvidia ? have.starts_with("nvidia-open-gpu") ||
-                              have.starts_with("nonfree-kmod-nvidia")
-                        : have == known->extension;
-        });
-    if (!there)
-      look.findings.add(
-          "module-extension", module.name.where,
-          fmt::format("the kernel module {} comes with the extension {}", name, known->extension),
-          fmt::format("add {} to talos.extensions", known->extension));
+    if (!known->extension.empty()) check_module_extension(look, module, *known, images);
   }
 }
 
+void check_schematic(const Look& look, const ImageLook& one) {
+  const auto& [extensions, schematic, kernel_args] = one.image;
+  if (!schematic) return;
+  if (!extensions.empty() || !kernel_args.empty())
+    look.findings.add("schematic-conflict", schematic->where,
+                      "the schematic already says which extensions and kernel arguments there are",
+                      "keep the schematic, or extensions and kernelArgs");
+  if (is_sha256_hex(**schematic) || look.files == nullptr) return;
+  const std::string path = path_below(look.spec.folder, **schematic);
+  if (!look.files->status(path))
+    look.findings.add("file-not-found", schematic->where, fmt::format("there is no file {}", path),
+                      "a schematic is a file, or an id of 64 hex digits");
+}
+
 }  // namespace
+
+bool ImageLook::has(std::string_view extension) const {
+  const std::string full = full_extension_name(extension);
+  return std::any_of(image.extensions.begin(), image.extensions.end(),
+                     [&](const auto& one) { return *one == full; });
+}
+
+std::string extensions_path(const Node& node) {
+  if (!node.image) return "talos.extensions";
+  return node.pool.empty() ? fmt::format("nodes.{}.talos.extensions", node.name)
+                           : fmt::format("pools.{}.talos.extensions", node.pool);
+}
+
+std::vector<ImageLook> images_of(const Spec& spec) {
+  std::vector<ImageLook> images;
+  const auto heir = std::find_if(spec.nodes.begin(), spec.nodes.end(),
+                                 [](const Node& node) { return !node.image; });
+  images.push_back(
+      {spec.talos.image, heir == spec.nodes.end() ? nullptr : &*heir, "talos.extensions"});
+  std::set<const Image*> seen;
+  for (const Node& node : spec.nodes)
+    if (node.image && seen.insert(node.image.get()).second)
+      images.push_back({*node.image, &node, extensions_path(node)});
+  return images;
+}
 
 void validate_versions(const Look& look) {
   const Spec& spec = look.spec;
@@ -137,12 +192,12 @@ void validate_versions(const Look& look) {
                         fmt::format("Talos 1.{} runs Kubernetes 1.{} to 1.{}", line->minor,
                                     line->first_kubernetes, line->last_kubernetes));
   }
-  if (talos.schematic && (!talos.extensions.empty() || !talos.kernel_args.empty()))
-    look.findings.add("schematic-conflict", talos.schematic->where,
-                      "the schematic already says which extensions and kernel arguments there are",
-                      "keep the schematic, or extensions and kernelArgs");
-  check_extensions(look, line);
-  check_modules(look, line);
+  const std::vector<ImageLook> images = images_of(spec);
+  for (const ImageLook& one : images) {
+    check_schematic(look, one);
+    check_extensions(look, one, line);
+  }
+  check_modules(look, line, images);
 }
 
 namespace {
@@ -228,9 +283,51 @@ void check_document(const Look& look, const Tree& document, const TalosLine* lin
   }
 }
 
+bool is_same(const Texts& one, const Texts& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const auto& a, const auto& b) { return *a == *b; });
+}
+
+bool is_same(const Image& one, const Image& other) {
+  const auto id = [](const Image& image) { return image.schematic ? **image.schematic : ""; };
+  return is_same(one.extensions, other.extensions) && id(one) == id(other) &&
+         is_same(one.kernel_args, other.kernel_args);
+}
+
+/// Where a patch names the installer, if it does.
+const Where* find_installer(const Patch& patch) {
+  for (const TreePtr& document : patch.trees) {
+    const Member* last = nullptr;
+    if (at(*document, {"machine", "install", "image"}, &last)) return &last->where;
+    if (const TreePtr path = document->find("path"); path && path->text == "/machine/install/image")
+      return &path->where;
+  }
+  return nullptr;
+}
+
+/// The last one counts. One that nodes of another image have as well is not this node's own.
+void check_installer(const Look& look, const Node& node) {
+  const auto patch = std::find_if(node.patches.rbegin(), node.patches.rend(),
+                                  [](const auto& one) { return find_installer(*one) != nullptr; });
+  if (!node.image || patch == node.patches.rend()) return;
+  const Where& where = *find_installer(**patch);
+  for (const Node& other : look.spec.nodes)
+    if (std::find(other.patches.begin(), other.patches.end(), *patch) != other.patches.end() &&
+        !is_same(look.spec.image_of(other), *node.image)) {
+      look.findings.add(
+          "patch-installer", where.written() ? where : (*patch)->where,
+          fmt::format("this would be the installer of {} and of {}, which have different images",
+                      other.name, node.name),
+          "leave it out, and rocca names each node's own; or say it in the patches of the pool or "
+          "node as well");
+      return;
+    }
+}
+
 }  // namespace
 
 void validate_patches(const Look& look) {
+  for (const Node& node : look.spec.nodes) check_installer(look, node);
   const TalosLine* line = find_talos_line(*look.spec.talos.version);
   std::vector<const Patch*> seen;
   for (const Node& node : look.spec.nodes)

@@ -21,7 +21,8 @@ using testing::UnorderedElementsAre;
 
 class Locking : public testing::Test {
  protected:
-  spec::Spec load(const std::string& addressing = "nocloud", const std::string& extra = "") {
+  spec::Spec load(const std::string& addressing = "nocloud", const std::string& extra = "",
+                  const std::string& nodes = "") {
     const spec::Loaded loaded = spec::load_text(
         files,
         fmt::format("apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
@@ -33,8 +34,8 @@ class Locking : public testing::Test {
                     "  nodes:\n"
                     "    cp-1: {{ role: controlplane, address: 10.0.0.11 }}\n"
                     "    cp-2: {{ role: controlplane, address: 10.0.0.12 }}\n"
-                    "    cp-3: {{ role: controlplane, address: 10.0.0.13 }}\n",
-                    extra, addressing),
+                    "    cp-3: {{ role: controlplane, address: 10.0.0.13 }}\n{}",
+                    extra, addressing, nodes),
         "cluster.yaml", "/");
     EXPECT_FALSE(loaded.diagnostics.has_errors()) << loaded.diagnostics.render();
     return loaded.spec;
@@ -121,6 +122,33 @@ TEST_F(Locking, ANodeWithMetaHasASchematicAndAnImageOfItsOwn) {
   EXPECT_THAT(lock.schematics, ElementsAre(Key("cp-1"), Key("cp-2"), Key("cp-3")));
   EXPECT_EQ(lock.images.size(), 3u);
   for (const auto& [file, image] : lock.images) EXPECT_THAT(file, HasSubstr("metal-amd64"));
+}
+
+TEST_F(Locking, APoolsAndANodesOwnImageArePinnedByTheirNames) {
+  const spec::Lock lock = resolve(
+      load("nocloud", "",
+           R"(    big: { role: worker, address: 10.0.0.21, talos: { kernelArgs: [intel_iommu=on] } }
+  pools:
+    gpu: { count: 2, addresses: 10.0.0.31-10.0.0.39, talos: { extensions: [qemu-guest-agent, i915] } }
+)"));
+  EXPECT_THAT(lock.schematics, ElementsAre(Key("cluster"), Key("nodes.big"), Key("pools.gpu")));
+  EXPECT_EQ(lock.images.size(), 3u);
+  for (const auto& [file, image] : lock.images) EXPECT_TRUE(image.size) << file;
+  EXPECT_EQ(spec::parse_lock(spec::to_text(lock), "rocca.lock"), lock);
+}
+
+TEST_F(Locking, AnExtensionOfAPoolThatTheFactoryDoesNotHave) {
+  const spec::Spec spec = load("nocloud", "", R"(  pools:
+    gpu: { count: 1, addresses: 10.0.0.31-10.0.0.39, talos: { extensions: [qemu-guest-agent, nonesuch] } }
+)");
+  try {
+    resolve(spec);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage);
+    EXPECT_THAT(error.message(), HasSubstr("cluster.yaml:14:"));
+    EXPECT_THAT(error.message(), HasSubstr("siderolabs/nonesuch"));
+  }
 }
 
 TEST_F(Locking, AChangedSpecChangesOnlyWhatItMust) {
