@@ -32,6 +32,7 @@ struct Draft {
   std::vector<ConfigDocument> active;
   const Value* main = nullptr;  // of `active`
   bool control_plane = false;
+  std::string schematic;  // empty: neither the node nor its configuration tells one
   std::string name, pool;
   Hardware hardware;
 };
@@ -163,6 +164,9 @@ class Describer {
       if (document.type == nullptr) node.main = &document.value;
     const std::string type = text_at(node.main, {"machine", "type"});
     node.control_plane = type == "controlplane" || type == "init";
+    node.schematic = found.schematic.empty()
+                         ? schematic_of_image(text_at(node.main, {"machine", "install", "image"}))
+                         : found.schematic;
     return node;
   }
 
@@ -243,7 +247,8 @@ class Describer {
       const auto& [last, one] = *members.rbegin();
       const bool alike =
           std::all_of(members.begin(), members.end(), [&, &first = one](const auto& m) {
-            return m.second->hardware.machine == first->hardware.machine;
+            return m.second->hardware.machine == first->hardware.machine &&
+                   m.second->schematic == first->schematic;
           });
       if (last != members.size() || !alike) continue;
       for (auto& [number, node] : members) node->pool = prefix;
@@ -280,14 +285,31 @@ class Describer {
     talos.set("version", Value::string(common(nodes_, "version of Talos", [](const Draft& node) {
                 return node.found->talos;
               })));
-    std::string schematic =
-        common(nodes_, "schematic", [](const Draft& node) { return node.found->schematic; });
-    if (schematic.empty())
-      schematic = schematic_of_image(text_at(nodes_.front().main, {"machine", "install", "image"}));
-    if (!schematic.empty()) talos.set("schematic", Value::string(schematic));
+    schematic_ = common_schematic();
+    if (!schematic_.empty()) talos.set("schematic", Value::string(schematic_));
     if (text_at(nodes_.front().main, {"cluster", "discovery", "enabled"}) == "false")
       talos.set("discovery", Value::boolean(false));
     return talos;
+  }
+
+  /// The one that leaves the fewest places with one of their own; of equals the control planes'.
+  std::string common_schematic() const {
+    std::vector<std::string> places;
+    std::set<std::string> pools;
+    for (const Draft& node : nodes_)
+      if (node.pool.empty() || pools.insert(node.pool).second) places.push_back(node.schematic);
+    return most_common(places);
+  }
+
+  /// Says which image it has, where that is not the one of all.
+  void add_image(Value& place, const Draft& node) const {
+    if (node.schematic == schematic_) return;
+    Value image = Value::map();
+    if (node.schematic.empty())
+      image.set("extensions", Value::list());  // as Talos is without the factory
+    else
+      image.set("schematic", Value::string(node.schematic));
+    place.set("talos", std::move(image));
   }
 
   Value kubernetes_tree(const Value& spec) {
@@ -440,6 +462,7 @@ class Describer {
       Value one = Value::map();
       one.set("role", Value::string(node.control_plane ? "controlplane" : "worker"));
       if (static_) one.set("address", Value::string(to_string(node.found->address.address())));
+      add_image(one, node);
       Value machine = shared_keys({&node}, above);
       // A lease that is reserved for a card stays, should the VM be made anew one day.
       if (node.hardware.nics.size() > 0) machine.set("nics", node.hardware.nics);
@@ -461,6 +484,7 @@ class Describer {
     Value pool = Value::map();
     pool.set("count", Value::unsigned_integer(members.size()));
     if (static_) pool.set("addresses", ranges_of(members));
+    add_image(pool, *members.front());
     if (Value machine = shared_keys(members, above); machine.size() > 0)
       pool.set("machine", std::move(machine));
     return pool;
@@ -508,8 +532,8 @@ class Describer {
         unsaid_.push_back({node.found->remembered.where,
                            fmt::format("no patch brings {} of its configuration", path)});
       for (PatchStep& step : difference.steps) shelf.take_from(step, node.active, minor);
-      all.push_back(
-          {node.name, node.control_plane, node.pool, std::move(difference.steps), own_words(node)});
+      all.push_back({node.name, node.control_plane, node.pool, std::move(difference.steps),
+                     own_words(node), node.schematic != schematic_});
     }
     out_.secrets = shelf.secrets();
     return assign(all);
@@ -558,7 +582,7 @@ class Describer {
   const secrets::Bundle& bundle_;
   const Wording& wording_;
   std::vector<Draft> nodes_;
-  std::string vm_naming_, host_naming_;
+  std::string vm_naming_, host_naming_, schematic_;
   Defaults defaults_;
   bool static_ = false;
   std::map<std::string, std::vector<std::string>> untold_;  // and the ids of the VMs

@@ -36,7 +36,7 @@ struct Description {
 
 /// Says what runs as a spec: hardware, network, versions and names in its own words, and whatever
 /// else the machine configurations say as patches, as far up as they are alike. Asks nobody.
-/// Error(Refused) where no spec could say it: nodes of two versions or two schematics, a
+/// Error(Refused) where no spec could say it: nodes of two versions, a
 /// configuration that rocca cannot read.
 Description describe(Files& files, const Found& found, const secrets::Bundle& bundle,
                      const Wording& wording);

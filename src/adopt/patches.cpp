@@ -217,6 +217,7 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
       // Beside stableHostname Talos takes no HostnameConfig, and that is what the next node gets.
       const bool its_own = is_renaming(step) ||
                            (renamed && join(step.path, ".") == "machine.features.stableHostname");
+      const bool installer = node.own_image && join(step.path, ".") == "machine.install.image";
       const auto shared = [&](const std::function<bool(const NodeSteps&)>& among) {
         if (its_own) return false;
         std::size_t count = 0;
@@ -229,10 +230,10 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
       };
       std::string level;
       std::vector<PatchStep>* to = nullptr;
-      if (shared([](const NodeSteps&) { return true; })) {
+      if (!installer && shared([](const NodeSteps&) { return true; })) {
         level = "all";
         to = &levels.all;
-      } else if (shared([&](const NodeSteps& other) {
+      } else if (!installer && shared([&](const NodeSteps& other) {
                    return other.control_plane == node.control_plane;
                  })) {
         level = node.control_plane ? "controlplane" : "worker";

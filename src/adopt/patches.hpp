@@ -46,6 +46,7 @@ struct NodeSteps {
   std::string pool;  // empty: written as a node
   std::vector<PatchStep> steps;
   std::set<std::string> own;  // addresses and names that no other node may get
+  bool own_image = false;     // its image is not the one that the next node gets
 };
 
 /// Where the steps stand in the spec: as far up as all nodes there need them alike.
@@ -55,7 +56,7 @@ struct Levels {
 };
 /// What only one node shows and what names that node stays with it: the next node must not get it.
 /// So does the removal of a name that rocca gives, where another one comes in its place: the next
-/// node keeps rocca's.
+/// node keeps rocca's. The installer of a node with an image of its own stands with it or its pool.
 Levels assign(const std::vector<NodeSteps>& nodes);
 
 /// Takes every secret out of a step's value and puts `{ secret: NAME }` in its place. `active` is

@@ -154,6 +154,26 @@ TEST(Levels, StepsStandAsFarUpAsAllNodesNeedThemAlike) {
   EXPECT_THAT(levels.nodes.at("w-2"), ElementsAre(one));
 }
 
+// All workers have the same one, and the next worker may have another image.
+TEST(Levels, TheInstallerOfAnImageOfTheirOwnStaysWithThem) {
+  const PatchStep installer{"v1alpha1",
+                            {"machine", "install", "image"},
+                            false,
+                            text::Value::string("factory.talos.dev/installer/gpu:v1.11.5")};
+  const PatchStep wipe{
+      "v1alpha1", {"machine", "install", "wipe"}, false, text::Value::boolean(true)};
+  NodeSteps one{"gpu-1", false, "gpu", {installer, wipe}, {}, true};
+  NodeSteps two{"gpu-2", false, "gpu", {installer, wipe}, {}, true};
+  Levels levels = assign({{"cp-1", true, "", {}, {}}, one, two});
+  EXPECT_THAT(levels.pools["gpu"], ElementsAre(installer));
+  EXPECT_THAT(levels.worker, ElementsAre(wipe));
+  one.pool = two.pool = "";
+  levels = assign({{"cp-1", true, "", {}, {}}, one, two});
+  EXPECT_THAT(levels.nodes["gpu-1"], ElementsAre(installer));
+  EXPECT_THAT(levels.nodes["gpu-2"], ElementsAre(installer));
+  EXPECT_THAT(levels.worker, ElementsAre(wipe));
+}
+
 // The only worker's address, name or card must not become every worker's.
 TEST(Levels, WhatNamesANodeStaysWithIt) {
   const PatchStep address = sets("a", "10.0.0.21/16"), name = sets("b", "blue-W-1"),

@@ -334,6 +334,7 @@ TEST_F(Adopted, WhatBecameATemplateAContainerOrAnotherMachineIsNamedAndLeft) {
   };
   finish(client.start_stop("pve1", 312));
   finish(client.start_template("pve1", 312));
+  tf.rig.home.world.run_for(std::chrono::seconds{20});  // the list of all VMs is ten seconds old
   EXPECT_THAT(lines_of(tf.look(text).left), ElementsAre(AllOf(HasSubstr("[\"blue-worker-2\"]"),
                                                               HasSubstr("VM 312 is a template"))));
 
@@ -361,39 +362,66 @@ TEST_F(Adopted, WhatBecameATemplateAContainerOrAnotherMachineIsNamedAndLeft) {
                              HasSubstr("who answers at 10.0.1.21 is another machine"))));
 }
 
-struct Unlike {
-  const char* name;
-  Version talos;
-  std::vector<std::string> extensions;
-  const char* said;
-};
-
-class NodesUnlike : public Adopted, public testing::WithParamInterface<Unlike> {};
-
-// A spec has one version and one schematic for all: nodes of two are refused, each with its own.
-TEST_P(NodesUnlike, AreRefused) {
+// A spec has one version for all: nodes of two are refused, each with its own.
+TEST_F(Adopted, NodesOfTwoVersionsAreRefused) {
   tf.raise({{310, "blue-cp-1", "10.0.1.11", true}, {311, "blue-worker-1", "10.0.1.21"}});
   before = identities(tf.rig);
-  const std::string schematic = tf.schematic_with(GetParam().extensions);
-  tf.upgrade(tf.nodes.back(), GetParam().talos, schematic);
+  tf.upgrade(tf.nodes.back(), {1, 11, 6}, tf.schematic_with({"siderolabs/qemu-guest-agent"}));
   const std::string why = refused([&] { tf.adopt(tf.state()); });
-  EXPECT_THAT(why, AllOf(HasSubstr(GetParam().said), HasSubstr("blue-cp-1: "),
+  EXPECT_THAT(why, AllOf(HasSubstr("not all the same version of Talos"), HasSubstr("blue-cp-1: "),
                          HasSubstr("blue-worker-1: ")));
   EXPECT_FALSE(tf.rig.files.status("/clusters/blue/cluster.yaml"));
   EXPECT_EQ(identities(tf.rig), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(In, NodesUnlike,
-                         testing::Values(Unlike{"Talos",
-                                                {1, 11, 6},
-                                                {"siderolabs/qemu-guest-agent"},
-                                                "not all the same version of Talos"},
-                                         Unlike{"Schematic",
-                                                {1, 11, 5},
-                                                {"siderolabs/iscsi-tools",
-                                                 "siderolabs/qemu-guest-agent"},
-                                                "not all the same schematic"}),
-                         [](const auto& one) { return std::string(one.param.name); });
+const std::vector<std::string> with_graphics = {"siderolabs/qemu-guest-agent", "siderolabs/i915"};
+
+TEST_F(Adopted, WorkersWithAnImageOfTheirOwnKeepIt) {
+  std::vector<TerraformNode> nodes = three_nodes;
+  nodes.push_back({313, "blue-gpu-1", "10.0.1.31"});
+  nodes.push_back({314, "blue-gpu-2", "10.0.1.32"});
+  for (std::size_t i = 3; i < nodes.size(); ++i) nodes[i].extensions = with_graphics;
+  take_over(nodes);
+  test::expect_golden("adopt/two-schematics.yaml", described.spec);
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
+
+  // One more of them has their image, and nobody else is touched.
+  const std::size_t pool = described.spec.find("    gpu:\n");
+  ASSERT_NE(pool, std::string::npos) << described.spec;
+  tf.rig.write_spec(described.spec.substr(0, pool) +
+                    with(with(described.spec.substr(pool), "count: 2", "count: 3"),
+                         "10.0.1.31-10.0.1.32", "10.0.1.31-10.0.1.33"));
+  const std::string theirs = tf.schematic_with(with_graphics);
+  EXPECT_THAT(changed(tf.rig.plan()),
+              UnorderedElementsAre(HasSubstr("-" + theirs.substr(0, 12) + "-"), "+vm/gpu-3",
+                                   "+machine/gpu-3", "+member/gpu-3"));
+  settle();
+  const auto lock = spec::find_lock(tf.rig.files, "/clusters/blue");
+  EXPECT_EQ(lock->schematics.at("pools.gpu"), theirs);
+  EXPECT_NE(lock->schematics.at("cluster"), theirs);
+  talos::Client newest = tf.secure({0, "gpu-3", "10.0.1.33"});
+  EXPECT_THAT(newest.find_config()->reveal(), HasSubstr("/" + theirs + ":v1.11.5"));
+  EXPECT_TRUE(tf.rig.down().ok());
+  EXPECT_TRUE(tf.rig.home.dc.vms.empty());
+}
+
+// Its configuration still names the installer that it was made with: the patch that says so is its
+// own, and the image that the node tells of counts.
+TEST_F(Adopted, AMemberOfAPoolThatWasBroughtToAnotherImageIsANodeOfItsOwn) {
+  tf.raise(three_nodes);
+  const std::string other = tf.schematic_with(with_graphics);
+  tf.upgrade(tf.nodes.back(), tf.talos, other);
+  before = identities(tf.rig);
+  described = tf.adopt(tf.state());
+  EXPECT_THAT(described.spec, AllOf(HasSubstr("schematic: " + other), HasSubstr("worker-2:")));
+  EXPECT_THAT(tf.first_plan(), IsEmpty());
+  settle();
+  EXPECT_EQ(identities(tf.rig), before) << "nothing was touched";
+  EXPECT_EQ(spec::find_lock(tf.rig.files, "/clusters/blue")->schematics.at("nodes.worker-2"),
+            other);
+}
 
 TEST_F(Adopted, WithoutAControlPlaneThatAnswersItIsRefused) {
   tf.raise(three_nodes);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct TerraformNode {
   std::string address = {};  // empty: DHCP
   bool control_plane = false;
   std::string disk_slot = "scsi0";
+  std::vector<std::string> extensions = {"siderolabs/qemu-guest-agent"};  // of its image
 };
 
 /// A cluster that bpg/proxmox (or Telmate's) and siderolabs/talos have raised: no mark, no UUID of
@@ -36,7 +38,6 @@ class TerraformRig {
   std::string kubernetes = "1.34.1";
   /// The line that the configurations were made for: nodes are upgraded, their configurations stay.
   std::optional<Version> contract;
-  std::string schematic;
   std::string endpoint = "https://10.0.1.11:6443";
   /// An address that the control planes share; as the Talos of these nodes has it said.
   std::string vip;
@@ -54,7 +55,9 @@ class TerraformRig {
   void raise(std::vector<TerraformNode> wanted) {
     nodes = std::move(wanted);
     proxmox::Client client = client_with(rig, rig.home.token);
-    download(client);
+    std::set<std::string> images;
+    for (const TerraformNode& node : nodes)
+      if (images.insert(schematic_with(node.extensions)).second) download(client, node);
     for (const TerraformNode& node : nodes) make_vm(client, node);
     rig.home.world.run_for(std::chrono::seconds{60});
     for (const TerraformNode& node : nodes) {
@@ -171,13 +174,17 @@ class TerraformRig {
     if (!task->ok()) throw Error(Fault::Rejected, upid.type + ": " + task->exit_status);
   }
 
-  void download(proxmox::Client& client) {
-    schematic = schematic_with({"siderolabs/qemu-guest-agent"});
+  std::string image_file(const TerraformNode& node) {
+    return fmt::format("talos-{}-nocloud.qcow2", schematic_with(node.extensions).substr(0, 8));
+  }
+
+  void download(proxmox::Client& client, const TerraformNode& node) {
     proxmox::Download image;
     image.storage = "local";
     image.content = "import";
-    image.filename = "talos-nocloud.qcow2";
-    image.url = "https://factory.talos.dev" + factory::image_path(schematic, talos, {});
+    image.filename = image_file(node);
+    image.url = "https://factory.talos.dev" +
+                factory::image_path(schematic_with(node.extensions), talos, {});
     finish(client, client.start_download("pve1", image));
   }
 
@@ -195,7 +202,7 @@ class TerraformRig {
     create.boot_order = {node.disk_slot};
     proxmox::Drive disk;
     disk.storage = "local-lvm";
-    disk.import_from = "local:import/talos-nocloud.qcow2";
+    disk.import_from = "local:import/" + image_file(node);
     disk.iothread = true;
     disk.discard = true;
     disk.cache = "writethrough";
@@ -237,8 +244,8 @@ class TerraformRig {
     input.endpoint = endpoint;
     input.bundle = *rig.bundle;
     input.install_disk = node.disk_slot == "virtio0" ? "/dev/vda" : "/dev/sda";
-    input.installer =
-        fmt::format("factory.talos.dev/nocloud-installer/{}:v{}", schematic, to_string(talos));
+    input.installer = fmt::format("factory.talos.dev/nocloud-installer/{}:v{}",
+                                  schematic_with(node.extensions), to_string(talos));
     if (names_its_nodes) input.hostname = node.name;
     if (node.control_plane && !vip.empty()) {
       input.vip = vip;
