@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace rocca::spec {
@@ -305,29 +306,32 @@ const Where* find_installer(const Patch& patch) {
   return nullptr;
 }
 
-/// The last one counts. One that nodes of another image have as well is not this node's own.
-void check_installer(const Look& look, const Node& node) {
-  const auto patch = std::find_if(node.patches.rbegin(), node.patches.rend(),
-                                  [](const auto& one) { return find_installer(*one) != nullptr; });
-  if (!node.image || patch == node.patches.rend()) return;
-  const Where& where = *find_installer(**patch);
-  for (const Node& other : look.spec.nodes)
-    if (std::find(other.patches.begin(), other.patches.end(), *patch) != other.patches.end() &&
-        !is_same(look.spec.image_of(other), *node.image)) {
-      look.findings.add(
-          "patch-installer", where.written() ? where : (*patch)->where,
-          fmt::format("this would be the installer of {} and of {}, which have different images",
-                      other.name, node.name),
-          "leave it out, and rocca names each node's own; or say it in the patches of the pool or "
-          "node as well");
-      return;
-    }
+/// The last patch that names one counts; nodes that it counts for need one image.
+void check_installers(const Look& look) {
+  std::map<const Patch*, const Node*> first;
+  std::set<const Patch*> told;
+  for (const Node& node : look.spec.nodes) {
+    const auto last = std::find_if(node.patches.rbegin(), node.patches.rend(),
+                                   [](const auto& one) { return find_installer(*one) != nullptr; });
+    if (last == node.patches.rend()) continue;
+    const Patch* patch = last->get();
+    const Node& other = *first.emplace(patch, &node).first->second;
+    if (is_same(look.spec.image_of(other), look.spec.image_of(node)) || !told.insert(patch).second)
+      continue;
+    const Where& where = *find_installer(*patch);
+    look.findings.add(
+        "patch-installer", where.written() ? where : patch->where,
+        fmt::format("this would be the installer of {} and of {}, which have different images",
+                    other.name, node.name),
+        "leave it out, and rocca names each node's own; or say it in the patches of the pool or "
+        "node as well");
+  }
 }
 
 }  // namespace
 
 void validate_patches(const Look& look) {
-  for (const Node& node : look.spec.nodes) check_installer(look, node);
+  check_installers(look);
   const TalosLine* line = find_talos_line(*look.spec.talos.version);
   std::vector<const Patch*> seen;
   for (const Node& node : look.spec.nodes)
