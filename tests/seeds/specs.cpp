@@ -13,6 +13,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// An image of its own, in one of the ways that a spec has for it.
+std::string image_of(Dice& dice) {
+  static constexpr std::array ways = {
+      "extensions: [qemu-guest-agent, i915]",
+      "extensions: [i915, qemu-guest-agent], kernelArgs: [intel_iommu=on]",
+      "kernelArgs: [console=ttyS0]",
+      "extensions: [qemu-guest-agent, amdgpu], kernelArgs: []",
+      "extensions: [qemu-guest-agent], kernelArgs: null",  // the same as others', perhaps
+  };
+  return fmt::format("talos: {{ {} }}", ways[dice.below(ways.size())]);
+}
+
 std::string machine_of(Dice& dice) {
   std::string text = fmt::format("cores: {}, memory: {}MiB", dice.between(2, 8),
                                  1024 * dice.between(2, 16) + 2 * dice.between(0, 100));
@@ -46,6 +58,7 @@ std::string node_of(Dice& dice, bool dhcp, bool mtu) {
   if (!dhcp) text += ", address: 10.0.1.41";
   if (dice.one_in(2)) text += ", taints: { dedicated: \"edge:NoSchedule\" }";
   if (dice.one_in(3)) text += ", labels: { site: edge }";
+  if (dice.one_in(3)) text += ", " + image_of(dice);
   std::string machine = fmt::format("vmid: {}", dice.between(400, 499));
   if (dice.one_in(2))
     machine += fmt::format(", nics: [ {{ mac: \"BC:24:11:00:00:{:02X}\"{} }} ]",
@@ -90,6 +103,7 @@ std::string spec_of(Dice& dice) {
     text += fmt::format("    {}:\n      role: {}\n      count: {}\n", name, role, count);
     if (!dhcp) text += fmt::format("      addresses: 10.0.1.{}-10.0.1.{}\n", first, first + 8);
     if (dice.one_in(3)) text += fmt::format("      labels: {{ tier: t{} }}\n", dice.below(9));
+    if (dice.one_in(4)) text += "      " + image_of(dice) + "\n";
     if (dice.one_in(3)) text += "      machine: " + machine_of(dice) + "\n";
   };
   pool("cp", "controlplane", dice.one_in(3) ? 3 : 1, 11);
