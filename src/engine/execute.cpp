@@ -463,6 +463,7 @@ class Execution {
       emit(Event::Kind::Waiting, &step, error.message());
       step.waiting_for = error.message();
       const std::optional<Tick> deadline = step.deadline;
+      if (step.acts == 0 && !schedule_.closed()) schedule_.act_undone(step.address);
       look(step, runner_.now() + std::min(backoff, left(step)));
       step.deadline = deadline;
       return;

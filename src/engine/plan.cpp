@@ -106,6 +106,9 @@ class Planner {
     step.needs = changing_needs(address);
     step.estimate = history(address, change.action);
     step.change = std::move(change);
+    if (step.change.refusal.empty())
+      for (const Lane& lane : resource.lanes(&step.change))
+        if (lane.in_plan) step.turn = lane.turn;
     plan.steps.push_back(std::move(step));
   }
 

@@ -40,6 +40,7 @@ struct Planned {
   Change change;
   std::vector<std::string> needs;    // those that change too: what it waits for
   std::optional<Duration> estimate;  // from history
+  std::string turn{};                // for people: how it is held back beside its like
 };
 
 struct Summary {

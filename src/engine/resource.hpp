@@ -72,11 +72,16 @@ struct Receipt {
 
 /// A lane caps how much of something goes on at once.
 struct Lane {
-  enum class Hold { Call, Act };  // while a call is in flight; or from an act until it has settled
-  std::string name;               // "pve/atlas", "vmid/104", "import/local@atlas"
+  /// While a call is in flight; from an act until that has settled; or from the first act of a step
+  /// until the step itself has.
+  enum class Hold { Call, Act, Step };
+  std::string name;  // "pve/atlas", "vmid/104", "import/local@atlas"
   unsigned width = 1;
   Hold hold = Hold::Call;
   std::string turn{};  // for people who see an act queue there: "two disks at a time on local"
+  /// One alone, until a step that held this lane has settled well: others would share its fate.
+  bool one_first = false;
+  bool in_plan = false;  // a plan tells the turn as well
 };
 
 struct Ready {};

@@ -52,9 +52,10 @@ void Schedule::ready(Id id, Tick since) {
   }
   if (closed_ && !entry.acting) {  // it is never offered again
     give_back(entry);
+    give_back_kept(entry);
     return;
   }
-  entry.rank = {entry.held.empty(), -entry.way, entry.fresh, since, id};
+  entry.rank = {entry.held.empty() && entry.kept.empty(), -entry.way, entry.fresh, since, id};
   entry.woken_by.reset();
   ready_.insert(entry.rank);
 }
@@ -68,15 +69,15 @@ void Schedule::set_lanes(const std::string& address, std::vector<Lane> lanes) {
         lane_ids_.try_emplace(std::move(lane.name), static_cast<LaneId>(lanes_.size()));
     const LaneId named = found->second;
     const unsigned width = std::max(1u, lane.width);
-    if (is_new) lanes_.push_back({width, 0, false, {}, {}});
+    if (is_new) lanes_.push_back({width, 0, false, {}, {}, lane.one_first});
     if (!lane.turn.empty()) lanes_[named].turn = std::move(lane.turn);
     lanes_[named].width = std::min(lanes_[named].width, width);
     const auto use = std::find_if(entry.uses.begin(), entry.uses.end(),
                                   [named](const Use& other) { return other.lane == named; });
     if (use == entry.uses.end()) {
       entry.uses.push_back({named, lane.hold});
-    } else if (lane.hold == Lane::Hold::Act) {
-      use->hold = Lane::Hold::Act;
+    } else {
+      use->hold = std::max(use->hold, lane.hold);
     }
   }
   // It may stand in the queue of a lane that it no longer wants.
@@ -86,20 +87,26 @@ void Schedule::set_lanes(const std::string& address, std::vector<Lane> lanes) {
   ready(id, entry.rank.since);
 }
 
+bool Schedule::has(const Entry& entry, LaneId lane) {
+  return std::find(entry.held.begin(), entry.held.end(), lane) != entry.held.end() ||
+         std::find(entry.kept.begin(), entry.kept.end(), lane) != entry.kept.end();
+}
+
 std::optional<Schedule::LaneId> Schedule::full_lane(const Entry& entry) const {
   for (const Use& use : entry.uses) {
-    if (lanes_[use.lane].room()) continue;
-    if (std::find(entry.held.begin(), entry.held.end(), use.lane) == entry.held.end())
-      return use.lane;
+    if (!lanes_[use.lane].room() && !has(entry, use.lane)) return use.lane;
   }
   return std::nullopt;
 }
 
 void Schedule::occupy(Entry& entry) {
   for (const Use& use : entry.uses) {
-    if (std::find(entry.held.begin(), entry.held.end(), use.lane) != entry.held.end()) continue;
+    if (has(entry, use.lane)) continue;
     ++lanes_[use.lane].used;
-    (use.hold == Lane::Hold::Act ? entry.held : entry.busy).push_back(use.lane);
+    auto& holds = use.hold == Lane::Hold::Step  ? entry.kept
+                  : use.hold == Lane::Hold::Act ? entry.held
+                                                : entry.busy;
+    holds.push_back(use.lane);
   }
 }
 
@@ -176,6 +183,7 @@ void Schedule::again(const std::string& address, Tick when) {
     later_.insert({when, id});
   } else {
     give_back(entry);
+    give_back_kept(entry);
   }
 }
 
@@ -202,8 +210,17 @@ void Schedule::act_over(const std::string& address) {
   give_back(entry);
 }
 
+void Schedule::act_undone(const std::string& address) {
+  act_over(address);
+  give_back_kept(entries_[id_of(address)]);
+}
+
 void Schedule::give_back(Entry& entry) {
   for (const LaneId lane : std::exchange(entry.held, {})) release(lane);
+}
+
+void Schedule::give_back_kept(Entry& entry) {
+  for (const LaneId lane : std::exchange(entry.kept, {})) release(lane);
 }
 
 std::vector<std::string> Schedule::settle(const std::string& address, Outcome outcome,
@@ -212,6 +229,9 @@ std::vector<std::string> Schedule::settle(const std::string& address, Outcome ou
   if (entry.phase != Phase::InFlight && entry.phase != Phase::Held)
     throw Error(Fault::Bug, address + " settles without having been offered");
   act_over(address);
+  if (outcome == Outcome::Settled)
+    for (const LaneId lane : entry.kept) lanes_[lane].one_first = false;
+  give_back_kept(entry);
   leave_flight(entry);
   entry.phase = Phase::Over;
   --unfinished_;
@@ -258,7 +278,10 @@ void Schedule::close() {
     if (woken_by) lanes_[*woken_by].woke = true;
   }
   for (Entry& entry : entries_)
-    if (entry.phase == Phase::Waiting && !entry.acting) give_back(entry);
+    if (entry.phase == Phase::Waiting && !entry.acting) {
+      give_back(entry);
+      give_back_kept(entry);
+    }
   for (LaneId lane = 0; lane < lanes_.size(); ++lane) wake_one(lane);
 }
 

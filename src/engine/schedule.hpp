@@ -21,9 +21,9 @@ namespace rocca::engine {
 /// Which call of which step may start now. Pure: no thread, clock or socket. The same sequence of
 /// questions and answers gives the same order, always.
 ///
-/// Among the steps that may start: first those that hold an Act lane (their end lets others in),
-/// then those with the longest way still behind them, then those that have begun (else a thousand
-/// first looks would come before the first act), then who waits longest, then graph order.
+/// Among the steps that may start: first those that hold an Act or Step lane (their end lets others
+/// in), then those with the longest way still behind them, then those that have begun (else a
+/// thousand first looks would come before the first act), then who waits longest, then graph order.
 class Schedule {
  public:
   enum class Outcome { Settled, Failed };
@@ -58,6 +58,8 @@ class Schedule {
   void act_begun(const std::string& address);
   /// The act is over: gives the Act lanes back.
   void act_over(const std::string& address);
+  /// Nothing was done, neither now nor before: gives back also what it would have kept to its end.
+  void act_undone(const std::string& address);
   /// The step is over. Failed: everything that needs it is skipped, and is told here, in order.
   /// `stands`: what is as it should be although that one failed, because nothing was done there;
   /// it is offered as if that one had settled.
@@ -81,7 +83,7 @@ class Schedule {
 
   /// What decides who comes first; also the handle by which a step is found in a queue.
   struct Rank {
-    bool empty_handed = true;  // holds no Act lane
+    bool empty_handed = true;  // holds no Act and no Step lane
     std::int64_t behind = 0;   // negative: the longest way first
     bool fresh = true;         // has not been offered yet
     Tick since{};
@@ -102,6 +104,7 @@ class Schedule {
     bool acting = false;
     std::vector<Use> uses;
     std::vector<LaneId> held;  // Act lanes
+    std::vector<LaneId> kept;  // Step lanes
     std::vector<LaneId> busy;  // Call lanes of the call in flight
     Rank rank;                 // under which it stands in a queue
     std::optional<LaneId> queued_at;
@@ -115,13 +118,16 @@ class Schedule {
     bool woke = false;
     std::set<Rank> queue;
     std::string turn;
-    bool room() const { return used < width; }
+    bool one_first = false;  // and none has settled well yet
+    bool room() const { return used < (one_first ? 1u : width); }
   };
 
   Id id_of(const std::string& address) const;
   void ready(Id id, Tick since);
   void leave_flight(Entry& entry);
   void give_back(Entry& entry);
+  void give_back_kept(Entry& entry);
+  static bool has(const Entry& entry, LaneId lane);
   void wake_one(LaneId lane);
   void release(LaneId lane);
   std::optional<LaneId> full_lane(const Entry& entry) const;

@@ -20,6 +20,7 @@ using testing::IsEmpty;
 constexpr Tick zero{};
 constexpr auto call = Lane::Hold::Call;
 constexpr auto act = Lane::Hold::Act;
+constexpr auto whole_step = Lane::Hold::Step;
 
 std::vector<std::string> all_next(Schedule& schedule, Tick now) {
   std::vector<std::string> offered;
@@ -91,6 +92,56 @@ TEST(Schedule, AnActLaneIsHeldUntilTheActIsOver) {
   EXPECT_THAT(all_next(schedule, zero + 2s), ElementsAre("a"));  // its own lane does not stop it
   schedule.act_over("a");
   EXPECT_THAT(all_next(schedule, zero + 2s), ElementsAre("b"));
+}
+
+TEST(Schedule, AStepLaneIsHeldOverAllActsOfItsStep) {
+  Schedule schedule{flat({"a", "b"}), 8};
+  for (const char* name : {"a", "b"}) schedule.set_lanes(name, {{"workers", 1, whole_step}});
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("a"));
+  schedule.act_begun("a");
+  schedule.act_over("a");
+  schedule.set_lanes("a", {});
+  schedule.again("a", zero + 1s);
+  EXPECT_THAT(all_next(schedule, zero), IsEmpty());
+  EXPECT_THAT(all_next(schedule, zero + 1s), ElementsAre("a"));
+  schedule.settle("a", Schedule::Outcome::Failed);
+  EXPECT_THAT(all_next(schedule, zero + 1s), ElementsAre("b"));
+}
+
+TEST(Schedule, WhoDidNothingKeepsNoStepLane) {
+  Schedule schedule{flat({"a", "b"}), 8};
+  for (const char* name : {"a", "b"}) schedule.set_lanes(name, {{"workers", 1, whole_step}});
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("a"));
+  schedule.act_begun("a");
+  schedule.act_undone("a");
+  schedule.again("a", zero + 1s);
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("b"));
+}
+
+TEST(Schedule, OneGoesFirstAndTheOthersWhenItHasSettledWell) {
+  const std::vector<std::string> names{"a", "b", "c", "d", "e"};
+  Schedule schedule{flat(names), 8};
+  for (const std::string& name : names)
+    schedule.set_lanes(name, {{"workers", 2, whole_step, "", /*one_first=*/true}});
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("a"));
+  schedule.settle("a", Schedule::Outcome::Failed);  // it proves nothing
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("b"));
+  schedule.settle("b", Schedule::Outcome::Settled);
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("c", "d"));
+  schedule.settle("c", Schedule::Outcome::Failed);
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("e"));
+}
+
+TEST(Schedule, ClosedItLetsGoOfStepLanes) {
+  Schedule schedule{flat({"a", "b"}), 8};
+  for (const char* name : {"a", "b"}) schedule.set_lanes(name, {{"workers", 1, whole_step}});
+  EXPECT_THAT(all_next(schedule, zero), ElementsAre("a"));
+  schedule.act_begun("a");
+  schedule.close();
+  schedule.act_over("a");
+  schedule.again("a", zero);
+  EXPECT_THAT(all_next(schedule, zero), IsEmpty());
+  EXPECT_TRUE(schedule.done());
 }
 
 TEST(Schedule, TellsOnceWhoQueuesAtALaneThatHasAWordForIt) {

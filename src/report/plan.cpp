@@ -101,6 +101,7 @@ void render_step(std::string& out, const Planned& step, const Style& style) {
     out += "      " + ink(style, Ink::Red, wrap("refused: " + change.refusal, width - 6, 6)) + "\n";
     if (!change.hint.empty()) out += "      " + wrap("hint: " + change.hint, width - 6, 6) + "\n";
   }
+  if (!step.turn.empty()) out += "      " + ink(style, Ink::Dim, step.turn) + "\n";
   if (!step.needs.empty())
     out += "      " + ink(style, Ink::Dim, wrap("after " + enumerate(step.needs), width - 6, 6)) +
            "\n";
@@ -134,6 +135,7 @@ Value to_value(const Planned& step) {
   }
   out.set("fields", std::move(fields));
   out.set("needs", texts(step.needs));
+  if (!step.turn.empty()) out.set("turn", Value::string(step.turn));
   if (!step.change.refusal.empty()) {
     out.set("refusal", Value::string(step.change.refusal));
     if (!step.change.hint.empty()) out.set("hint", Value::string(step.change.hint));

@@ -58,6 +58,7 @@ constexpr std::string_view schema = R"json({
             }
           },
           "needs": {"type": "array", "items": {"type": "string"}},
+          "turn": {"type": "string", "description": "How it is held back: one control plane at a time, one worker first."},
           "refusal": {"type": "string", "description": "Why it cannot be done."},
           "hint": {"type": "string"},
           "estimateSeconds": {"type": "number", "minimum": 0}

@@ -36,6 +36,7 @@ inline engine::Plan mixed_plan() {
   grown.change.effect = Effect::PowerCycle;
   grown.change.fields = {{"cores", "2", "4", Effect::PowerCycle},
                          {"tags", "rocca", "blue;rocca", Effect::Live}};
+  grown.turn = "one worker first, then 2 at a time";
   plan.steps.push_back(grown);
   engine::Planned firmware = planned("vm/cp-1", Action::Replace, "firmware cannot be changed");
   firmware.change.effect = Effect::DataLoss;

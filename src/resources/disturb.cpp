@@ -12,6 +12,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 
 namespace rocca::resources {
 
@@ -20,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* well_again = "well again";
+constexpr std::string_view kubelet = "kubelet";
 
 // A switch with spanning tree lets nothing through for half a minute, and Talos looks after etcd
 // every twenty seconds.
@@ -46,10 +50,14 @@ std::string etcd_trouble(World& world, const std::string& where, const std::stri
   return "etcd to take it as a member";
 }
 
-bool runs_etcd(const talos::Sight& sight) {
-  return std::any_of(sight.services.begin(), sight.services.end(), [](const auto& service) {
-    return service.id == "etcd" && service.state == "Running";
+bool runs(const talos::Sight& sight, std::string_view id) {
+  return std::any_of(sight.services.begin(), sight.services.end(), [&](const auto& service) {
+    return service.id == id && service.state == "Running";
   });
+}
+
+bool answers(const talos::Sight& sight) {
+  return sight.door == talos::Door::Ours || sight.door == talos::Door::Maintenance;
 }
 
 talos::Sight look_at(World& world, const std::string& where) {
@@ -80,14 +88,39 @@ void wait_for_others(World& world, const Disturbance& disturbance) {
   }
 }
 
+/// A worker that an earlier run has cut off would be the first of many: once in a run all are asked
+/// whether they are there, before the first one is touched.
+void wait_for_workers(World& world, const std::string& node) {
+  if (world.survey.workers_answered()) return;
+  for (const spec::Node* other : world.cluster.spec.workers()) {
+    // One that is about to be made has nobody to miss it.
+    if (other->name == node || !world.known(machine_address(other->name))) continue;
+    const talos::Sight sight = look_at(world, address_of(world, other->name));
+    if (!answers(sight))
+      throw Error(Fault::Busy,
+                  fmt::format("{} does not answer{}; {} is not disturbed before it does",
+                              other->name, sight.told.empty() ? "" : " (" + sight.told + ")", node))
+          .hint(fmt::format("put {} right first, or take it out of the spec", other->name));
+  }
+  world.survey.workers_answer();
+}
+
+/// What a worker lacks of what it had. One that was made anew is in maintenance mode: its network
+/// is right, and the rest is its configuration's.
+std::string trouble_of_worker(const Disturbance& disturbance, const talos::Sight& sight) {
+  if (!answers(sight)) return talos::until_secure(sight).waiting_for;
+  if (!disturbance.ran || sight.door == talos::Door::Maintenance) return "";
+  if (const talos::Progress running = talos::until_running(sight); !running.done)
+    return running.waiting_for;
+  return runs(sight, kubelet) ? "" : "its kubelet";
+}
+
 /// What it lacks of what it had; empty: nothing.
 std::string trouble_of(World& world, const Disturbance& disturbance, const std::string& where) {
+  if (disturbance.worker) return trouble_of_worker(disturbance, look_at(world, where));
   if (!disturbance.begun && !disturbance.led) return "";
   const talos::Sight sight = look_at(world, where);
-  if (!disturbance.led) {
-    const bool answers = sight.door == talos::Door::Ours || sight.door == talos::Door::Maintenance;
-    return answers ? "" : talos::until_secure(sight).waiting_for;
-  }
+  if (!disturbance.led) return answers(sight) ? "" : talos::until_secure(sight).waiting_for;
   if (const talos::Progress etcd = talos::until_etcd(sight); !etcd.done) return etcd.waiting_for;
   if (std::string etcd = etcd_trouble(world, where, host_name_of(world, disturbance.node));
       !etcd.empty())
@@ -97,12 +130,34 @@ std::string trouble_of(World& world, const Disturbance& disturbance, const std::
   return api.empty() ? "" : fmt::format("its API server ({})", api);
 }
 
+/// As its receipt keeps them.
+template <class Of>
+auto flags_of(Of& disturbance) {
+  using Flag = decltype(&disturbance.led);
+  return std::array<std::pair<char, Flag>, 7>{{{'e', &disturbance.led},
+                                               {'a', &disturbance.api},
+                                               {'b', &disturbance.begun},
+                                               {'w', &disturbance.worker},
+                                               {'o', &disturbance.restarts},
+                                               {'r', &disturbance.ran},
+                                               {'t', &disturbance.answered}}};
+}
+
+void begin_wait(World& world, const Disturbance& disturbance) {
+  const std::string wait = wait_of(disturbance.node);
+  world.survey.wait_anew(wait);
+  world.survey.wait_begins(wait, "being well again", disturbance.settles());
+  world.survey.disturbs(disturbance.node, disturbance.token());
+}
+
 }  // namespace
 
 std::string Disturbance::token() const {
-  return fmt::format("{}\n{}\n{}{}{}\n{}\n{}\n{}\n{}", well_again, node, led ? 'e' : '-',
-                     api ? 'a' : '-', begun ? 'b' : '-', static_cast<int>(how), what, way_back,
-                     task);
+  std::string flags;
+  for (const auto& [letter, flag] : flags_of(*this))
+    if (*flag) flags += letter;
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", well_again, node, flags, static_cast<int>(how),
+                     what, way_back, task);
 }
 
 std::optional<Disturbance> Disturbance::parse(const std::string& token) {
@@ -110,9 +165,8 @@ std::optional<Disturbance> Disturbance::parse(const std::string& token) {
   if (lines.size() != 7 || lines[0] != well_again) return std::nullopt;
   Disturbance disturbance;
   disturbance.node = lines[1];
-  disturbance.led = lines[2].find('e') != std::string::npos;
-  disturbance.api = lines[2].find('a') != std::string::npos;
-  disturbance.begun = lines[2].find('b') != std::string::npos;
+  for (const auto& [letter, flag] : flags_of(disturbance))
+    *flag = lines[2].find(letter) != std::string::npos;
   disturbance.how = static_cast<talos::Disturbance>(parse_uint(lines[3]).value_or(0));
   disturbance.what = lines[4];
   disturbance.way_back = lines[5];
@@ -121,7 +175,7 @@ std::optional<Disturbance> Disturbance::parse(const std::string& token) {
 }
 
 Duration Disturbance::settles() const {
-  if (!led && !begun) return {};
+  if (!led && !begun && !worker) return {};
   // A static pod goes some seconds after its configuration, and is away for some more.
   return how == talos::Disturbance::Services ? 15s : 5s;
 }
@@ -129,7 +183,14 @@ Duration Disturbance::settles() const {
 void before_disturbing(World& world, Disturbance& disturbance, const std::string& where) {
   refuse_after_loss(world, disturbance.node);
   const talos::Sight sight = look_at(world, where);
-  disturbance.led = sight.door == talos::Door::Ours && runs_etcd(sight) &&
+  if (disturbance.worker) {
+    disturbance.answered = answers(sight);
+    disturbance.ran = talos::until_running(sight).done && runs(sight, kubelet);
+    if (disturbance.answered) wait_for_workers(world, disturbance.node);
+    begin_wait(world, disturbance);
+    return;
+  }
+  disturbance.led = sight.door == talos::Door::Ours && runs(sight, "etcd") &&
                     etcd_trouble(world, where, host_name_of(world, disturbance.node)).empty();
   disturbance.api = disturbance.how == talos::Disturbance::Services && disturbance.led &&
                     kubernetes_trouble(world, where).empty();
@@ -140,8 +201,16 @@ void before_disturbing(World& world, Disturbance& disturbance, const std::string
     else
       wait_for_quorum(world, disturbance.node);
   }
-  world.survey.wait_anew(wait_of(disturbance.node));
-  world.survey.wait_begins(wait_of(disturbance.node), "being well again", disturbance.settles());
+  begin_wait(world, disturbance);
+}
+
+std::optional<Disturbance> find_disturbance(const World& world, const std::string& node) {
+  return Disturbance::parse(world.survey.disturbance_of(node));
+}
+
+void is_well_again(World& world, const std::string& node) {
+  world.survey.wait_over(wait_of(node));
+  world.survey.disturbs(node, "");
 }
 
 Progress until_well_again(World& world, const Disturbance& disturbance, const std::string& where) {
@@ -149,22 +218,30 @@ Progress until_well_again(World& world, const Disturbance& disturbance, const st
   if (!world.survey.is_awaited(wait_of(disturbance.node))) return Ready{};
   const std::string trouble = trouble_of(world, disturbance, where);
   if (trouble.empty()) {
-    world.survey.wait_over(wait_of(disturbance.node));
+    is_well_again(world, disturbance.node);
     return Ready{};
   }
+  miss(world, disturbance, trouble);
+  return NotYet{fmt::format("{} to be well again: {}", disturbance.node, trouble), 2s};
+}
+
+void miss(World& world, const Disturbance& disturbance, const std::string& trouble) {
   const Duration since = world.survey.waiting_since(wait_of(disturbance.node));
-  const Duration patience = disturbance.led
-                                ? comes_back_within
-                                : std::min<Duration>(world.cluster.spec.timeouts.boot, longest);
-  if (since < patience)
-    return NotYet{fmt::format("{} to be well again: {}", disturbance.node, trouble), 2s};
-  world.survey.stays_away(disturbance.node);
-  const bool alone = world.cluster.spec.control_planes().size() == 1;
+  const bool soon = disturbance.led || (disturbance.answered && !disturbance.restarts);
+  const Duration patience =
+      soon ? comes_back_within : std::min<Duration>(world.cluster.spec.timeouts.boot, longest);
+  if (since < patience) return;
+  // A worker that was silent before says nothing of what was done to it now.
+  if (!disturbance.worker || disturbance.answered) world.survey.stays_away(disturbance.node);
+  world.survey.disturbs(disturbance.node, "");
+  const spec::Spec& spec = world.cluster.spec;
+  const bool alone = (disturbance.worker ? spec.workers() : spec.control_planes()).size() == 1;
+  const std::string others = fmt::format("; the other {} are left as they were",
+                                         disturbance.worker ? "workers" : "control planes");
   throw Error(Fault::Timeout,
               fmt::format("{} is not well {} after {}; it waits for {}", disturbance.node,
                           to_rough_string(since), disturbance.what, trouble))
-      .hint(fmt::format("{}{}", disturbance.way_back,
-                        alone ? "" : "; the other control planes are left as they were"));
+      .hint(disturbance.way_back + (alone ? "" : others));
 }
 
 }  // namespace rocca::resources

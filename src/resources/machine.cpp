@@ -72,6 +72,7 @@ class MachineKind final : public Thing {
     std::string node;
     std::string host_name;
     bool control_plane = false;
+    std::size_t workers = 0;  // of the cluster
     bool existing = false;
     Uuid uuid;               // nothing is applied to a machine that has another one
     bool uuid_known = true;  // false: an existing machine that was never met
@@ -230,8 +231,11 @@ class MachineKind final : public Thing {
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes{{"talos/" + wish_.node, 1, Lane::Hold::Call}};
     if (wish_.by_agent) lanes.push_back(host_lane(wish_.host));
-    if (change != nullptr && wish_.control_plane && disturbs(*change))
-      lanes.push_back(disturbing_lane());
+    if (change == nullptr || !disturbs(*change)) return lanes;
+    const std::vector<Lane> careful = wish_.control_plane
+                                          ? std::vector{disturbing_lane()}
+                                          : worker_lanes(wish_.workers, ordeal_of(*change));
+    lanes.insert(lanes.end(), careful.begin(), careful.end());
     return lanes;
   }
 
@@ -252,11 +256,21 @@ class MachineKind final : public Thing {
   Fields wishes() const override { return {{"config", wanted_}}; }
 
  private:
+  static bool disturbs(const FieldChange& field) {
+    return field.effect >= Effect::Reboot ||
+           talos::disturbance_at(field.field) != talos::Disturbance::None;
+  }
   static bool disturbs(const Change& change) {
     return change.effect >= Effect::Reboot ||
-           std::any_of(change.fields.begin(), change.fields.end(), [](const FieldChange& field) {
-             return talos::disturbance_at(field.field) != talos::Disturbance::None;
-           });
+           std::any_of(change.fields.begin(), change.fields.end(),
+                       [](const FieldChange& field) { return disturbs(field); });
+  }
+  /// The same for all workers that go through the same: values are each one's own.
+  static std::string ordeal_of(const Change& change) {
+    std::vector<std::string> paths;
+    for (const FieldChange& field : change.fields)
+      if (disturbs(field)) paths.push_back(field.field);
+    return "machine " + join(paths, " ");
   }
 
   /// One that was just started is knocked at shortly. One that was there before is given
@@ -454,26 +468,30 @@ class MachineKind final : public Thing {
     if (active && changes.empty()) return {};
     const bool reboots = talos::effect_of(changes) == talos::ConfigEffect::Reboot;
     if (!reboots) {
-      const auto disturbance =
-          wish_.control_plane ? begin_disturbing(world, where, changes) : std::nullopt;
+      const auto disturbance = begin_disturbing(world, where, changes, /*restarts=*/false);
       // Said explicitly: what Talos itself would reboot for must not be a surprise.
       client.apply(config, {talos::ApplyMode::NoReboot, false, 1min, hidden_from(world)});
       if (!disturbance) return {"", "apply"};
       return {disturbance->token(), "apply", disturbance->settles(),
               wish_.node + " to be well again"};
     }
-    if (wish_.control_plane) wait_for_quorum(world, wish_.node);
+    if (wish_.control_plane)
+      wait_for_quorum(world, wish_.node);
+    else
+      begin_disturbing(world, where, changes, /*restarts=*/true);
     const std::string before = boot_id(client);
     client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
     return {std::string(until_reboot) + before, "apply and reboot"};
   }
 
-  std::optional<Disturbance> begin_disturbing(
-      World& world, const std::string& where,
-      const std::vector<talos::ConfigChange>& changes) const {
+  std::optional<Disturbance> begin_disturbing(World& world, const std::string& where,
+                                              const std::vector<talos::ConfigChange>& changes,
+                                              bool restarts) const {
     Disturbance disturbance;
     disturbance.node = wish_.node;
-    disturbance.how = talos::disturbance_of(changes);
+    disturbance.worker = !wish_.control_plane;
+    disturbance.restarts = restarts;
+    disturbance.how = restarts ? talos::Disturbance::Away : talos::disturbance_of(changes);
     if (disturbance.how == talos::Disturbance::None) return std::nullopt;
     std::vector<std::string> paths;
     for (const talos::ConfigChange& change : changes) paths.push_back(change.path);
@@ -496,8 +514,17 @@ class MachineKind final : public Thing {
       world.survey.wait_over(boot);
       return Ready{};
     }
-    if (receipt.token.starts_with(until_reboot))
-      return probe_reboot(world, where, sight, receipt.token.substr(until_reboot.size()));
+    if (receipt.token.starts_with(until_reboot)) {
+      Progress progress =
+          probe_reboot(world, where, sight, receipt.token.substr(until_reboot.size()));
+      if (const auto* waits = std::get_if<NotYet>(&progress)) {
+        if (const auto rebooted = find_disturbance(world, wish_.node))
+          miss(world, *rebooted, waits->waiting_for);
+      } else {
+        is_well_again(world, wish_.node);
+      }
+      return progress;
+    }
     return probe_applied(world, sight);
   }
 
@@ -589,6 +616,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   wish.node = node.name;
   wish.host_name = node.host_name;
   wish.control_plane = node.control_plane();
+  wish.workers = spec.workers().size();
   wish.existing = node.existing.has_value();
   const std::optional<Uuid> uuid = cluster.find_uuid(node.name);
   wish.uuid_known = uuid.has_value();

@@ -507,6 +507,30 @@ std::string Survey::who_stays_away() const {
   return away_;
 }
 
+void Survey::disturbs(const std::string& node, const std::string& what) {
+  const std::lock_guard lock{mutex_};
+  if (what.empty())
+    disturbances_.erase(node);
+  else
+    disturbances_.insert_or_assign(node, what);
+}
+
+std::string Survey::disturbance_of(const std::string& node) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = disturbances_.find(node);
+  return found == disturbances_.end() ? "" : found->second;
+}
+
+void Survey::workers_answer() {
+  const std::lock_guard lock{mutex_};
+  workers_answered_ = true;
+}
+
+bool Survey::workers_answered() const {
+  const std::lock_guard lock{mutex_};
+  return workers_answered_;
+}
+
 void Survey::found_slow(const std::string& address) {
   const std::lock_guard lock{mutex_};
   slow_.insert(address);

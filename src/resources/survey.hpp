@@ -185,9 +185,16 @@ class Survey {
   void saw(const std::string& node, const talos::Sight& sight);
   std::optional<talos::Sight> just_seen(const std::string& node);
 
-  /// A control plane has not come back from what this run did to it: no other one is disturbed.
+  /// A node has not come back from what this run did to it: no other one is disturbed.
   void stays_away(const std::string& node);
   std::string who_stays_away() const;  // empty: nobody does
+  /// What this run does to a node that must be well again afterwards, for who looks when no answer
+  /// came; empty: nothing, or that is over.
+  void disturbs(const std::string& node, const std::string& what);
+  std::string disturbance_of(const std::string& node) const;
+  /// All workers were found to answer before the first one of this run was disturbed.
+  void workers_answer();
+  bool workers_answered() const;
 
   /// It opened to nobody but who waited long.
   void found_slow(const std::string& address);
@@ -249,9 +256,11 @@ class Survey {
   std::map<std::string, TaskList> tasks_;                        // by host
   Pace nodes_{{0.06, std::chrono::milliseconds{100}, std::chrono::seconds{2},
                std::chrono::milliseconds{80}}};
-  std::map<std::string, unsigned> knocks_;  // by address: how many in vain
-  std::set<std::string> slow_;              // addresses
-  std::string away_;                        // a control plane
+  std::map<std::string, unsigned> knocks_;           // by address: how many in vain
+  std::set<std::string> slow_;                       // addresses
+  std::string away_;                                 // a node
+  std::map<std::string, std::string> disturbances_;  // by node
+  bool workers_answered_ = false;
   bool far_away_ = false;
   std::map<std::string, Tick> waits_;
   std::map<std::string, std::string> doors_;

@@ -84,7 +84,17 @@ Lane host_lane(const std::string& host) {
 }
 
 Lane disturbing_lane() {
-  return {"disturb", 1, Lane::Hold::Act, "one control plane at a time"};
+  return {"disturb", 1, Lane::Hold::Act, "one control plane at a time", false, /*in_plan=*/true};
+}
+
+std::vector<Lane> worker_lanes(std::size_t workers, const std::string& what) {
+  if (workers < 2) return {};
+  constexpr std::size_t most_workers = 10;
+  const auto width = static_cast<unsigned>(std::clamp<std::size_t>(workers / 4, 1, most_workers));
+  const std::string turn = width == 1 ? "one worker at a time"
+                                      : fmt::format("one worker first, then {} at a time", width);
+  return {{"disturb/workers", width, Lane::Hold::Step, turn, false, /*in_plan=*/true},
+          {"disturb/workers/" + what, width, Lane::Hold::Step, turn, /*one_first=*/true}};
 }
 
 std::string our_name(const World& world) {

@@ -68,6 +68,9 @@ std::string fact(const std::optional<Fields>& facts, const std::string& name);
 Lane host_lane(const std::string& host);
 /// What disturbs a control plane holds it: etcd can do without one of them, not two.
 Lane disturbing_lane();
+/// What may silence a worker holds these: `what` is the same for those that go through the same.
+/// One of them goes first, and only when it is well again the others, a quarter of all at a time.
+std::vector<Lane> worker_lanes(std::size_t workers, const std::string& what);
 
 /// The user or token whose tasks are ours.
 std::string our_name(const World& world);

@@ -139,10 +139,11 @@ class VmKind final : public Thing {
     return claims;
   }
 
-  Receipt destroy(World& world, const Live&) const override {
+  Receipt destroy(World& world, const Live& live) const override {
     const VmSight sight = prove_alone(world);
     if (!sight.found) return {};
     const proxmox::VmRow& row = sight.found->row;
+    if (runs(world, row)) begin_restarting(world, difference(live.fields));
     const Leaver its = leaver(world);
     const talos::Sight machine = runs(world, row) ? look_at(world, its) : talos::Sight{};
     if (machine.door == talos::Door::Ours && !hangs(world, its))
@@ -160,7 +161,11 @@ class VmKind final : public Thing {
     if (change->action == Action::Create) lanes.push_back(import_lane());
     const bool disturbs = change->effect >= Effect::Reboot ||
                           std::any_of(change->fields.begin(), change->fields.end(), moves_card);
-    if (wish_.control_plane && disturbs && runs_now(*change)) lanes.push_back(disturbing_lane());
+    if (!disturbs || !runs_now(*change)) return lanes;
+    const std::vector<Lane> careful = wish_.control_plane
+                                          ? std::vector{disturbing_lane()}
+                                          : worker_lanes(wish_.workers, ordeal_of(*change));
+    lanes.insert(lanes.end(), careful.begin(), careful.end());
     return lanes;
   }
 
@@ -465,13 +470,13 @@ class VmKind final : public Thing {
     }
     // While it is off every option applies at once, so nothing is left pending.
     if (!cold.empty() && running) {
-      if (wish_.control_plane) wait_for_quorum(world, wish_.node);
+      begin_restarting(world, change);
       return halt_vm(world, row);
     }
     if (!cold.empty() || !hot.empty()) {
       cold.insert(cold.end(), hot.begin(), hot.end());
-      auto moved = running && wish_.control_plane ? begin_moving(world, change, row, config)
-                                                  : std::optional<Disturbance>{};
+      auto moved =
+          running ? begin_moving(world, change, row, config) : std::optional<Disturbance>{};
       world.survey.forget(row.vmid);
       const auto upid = client.start_update(row.node, row.vmid, update_of(wish_, config, cold));
       if (!moved) return {upid ? upid->text : "", "configure"};
@@ -486,12 +491,43 @@ class VmKind final : public Thing {
         world.survey.resized(row.vmid, slot, disk.size);
         return {upid, "resize"};
       }
-    if (power) return {client.start_vm(row.node, row.vmid).text, "start"};
+    if (power) return start(world, row);
     return {};
   }
 
-  /// A card of a control plane that runs is plugged in elsewhere: one at a time, and each must be
-  /// seen again.
+  /// A worker that this run has switched off or made anew must be seen again.
+  Receipt start(World& world, const proxmox::VmRow& row) const {
+    auto restarted = wish_.control_plane ? std::nullopt : find_disturbance(world, wish_.node);
+    const Receipt started{world.proxmox().start_vm(row.node, row.vmid).text, "start"};
+    if (!restarted) return started;
+    Receipt receipt = in_time(world, started);
+    restarted->task = started.token;
+    receipt.token = restarted->token();
+    return receipt;
+  }
+
+  /// A VM that runs is switched off and on, or made anew.
+  void begin_restarting(World& world, const Change& change) const {
+    if (wish_.control_plane) {
+      wait_for_quorum(world, wish_.node);
+      return;
+    }
+    if (find_disturbance(world, wish_.node)) return;  // the rest of what has begun
+    std::vector<std::string> names;
+    for (const FieldChange& field : change.fields)
+      if (field.effect >= Effect::Reboot) names.push_back(field.field);
+    Disturbance disturbance;
+    disturbance.node = wish_.node;
+    disturbance.worker = true;
+    disturbance.restarts = true;
+    disturbance.how = talos::Disturbance::Away;
+    disturbance.what = "a change of its " + enumerate(names);
+    disturbance.way_back = "say in the spec what it was before, and run `rocca up` again";
+    before_disturbing(world, disturbance,
+                      whereabouts(world, wish_.node, wish_.identity.uuid).address);
+  }
+
+  /// A card of a node that runs is plugged in elsewhere: that must be seen again.
   std::optional<Disturbance> begin_moving(World& world, const Change& change,
                                           const proxmox::VmRow& row,
                                           const proxmox::VmConfig& config) const {
@@ -504,6 +540,7 @@ class VmKind final : public Thing {
     if (what.empty()) return std::nullopt;
     Disturbance disturbance;
     disturbance.node = wish_.node;
+    disturbance.worker = !wish_.control_plane;
     disturbance.how = talos::Disturbance::Away;
     disturbance.what = enumerate(what);
     disturbance.way_back = fmt::format(

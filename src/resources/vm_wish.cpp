@@ -265,6 +265,7 @@ VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& n
   VmWish wish;
   wish.node = node.name;
   wish.control_plane = node.control_plane();
+  wish.workers = cluster.spec.workers().size();
   wish.host = chosen.host;
   wish.identity = cluster.identity_of(node.name);
   if (node.address) wish.address = to_string(**node.address);
@@ -365,6 +366,18 @@ Effect effect_of(const std::string& option, const std::string& wanted, const std
 
 bool moves_card(const FieldChange& field) {
   return proxmox::family(field.field) == "net" && field.effect == Effect::Service;
+}
+
+std::string ordeal_of(const Change& change) {
+  std::vector<std::string> parts;
+  for (const FieldChange& field : change.fields) {
+    if (moves_card(field))  // without the hardware address, which stands first
+      parts.push_back(field.field +
+                      field.after.substr(std::min(field.after.find(','), field.after.size())));
+    else if (field.effect >= Effect::Reboot)
+      parts.push_back(field.field);
+  }
+  return "vm " + join(parts, " ");
 }
 
 constexpr const char* cloud_init_drive = "cloud-init drive";

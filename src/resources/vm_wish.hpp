@@ -24,7 +24,8 @@ struct DiskWish {
 struct VmWish {
   std::string node;
   bool control_plane = false;
-  std::string host;  // where it is made; afterwards it may be anywhere
+  std::size_t workers = 0;  // of the cluster
+  std::string host;         // where it is made; afterwards it may be anywhere
   engine::Identity identity;
   proxmox::VmCreate create;
   std::vector<DiskWish> disks;  // system first
@@ -60,6 +61,8 @@ Effect effect_of(const std::string& option, const std::string& wanted, const std
 
 /// A card of a running VM is plugged in elsewhere, which may cut it off.
 bool moves_card(const FieldChange& field);
+/// What a worker goes through with this: the same words for all whose cards go to the same place.
+std::string ordeal_of(const Change& change);
 
 /// The options of a VM as they were read, each with a digest of its value.
 std::string digest_options(const proxmox::VmConfig& config);

@@ -1,9 +1,10 @@
-// What control planes go through without a restart: one at a time, and each must be well again
-// before the next one is touched.
+// What nodes go through that may silence them: control planes one at a time, workers one first and
+// then a few at a time, and each must be well again before the next one is touched.
 
 #include "scenarios/engine_rig.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace rocca::scenarios {
 namespace {
@@ -264,6 +265,215 @@ TEST(Disturb, HarmlessChangesGoAllAtOnce) {
   const engine::Report report = rig.up();
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_LT(rig.home.world.now() - before, 5s);
+}
+
+// ---- workers
+
+std::string workers_with(unsigned workers, const std::string& machine,
+                         const std::string& patches = "") {
+  return replace_all(
+      replace_all(static_spec(pools(1, workers)), "machine: { memory: 8GiB, cores: 4 }",
+                  "machine: { memory: 8GiB, cores: 4" + machine + " }"),
+      "extensions: [qemu-guest-agent]",
+      "extensions: [qemu-guest-agent]" +
+          (patches.empty() ? "" : ", patches: { worker: [ " + patches + " ] }"));
+}
+std::string workers_in_vlan(unsigned workers, unsigned vlan) {
+  return workers_with(workers, fmt::format(", nics: [ {{ vlan: {} }} ]", vlan));
+}
+
+/// In which order they were acted on and settled: "+worker-1", "-worker-1".
+std::vector<std::string> order_of(const ClusterRig& rig, const std::string& kind) {
+  std::vector<std::string> order;
+  for (const std::string& line : rig.log) {
+    const std::size_t name = line.find(kind + "/worker-");
+    if (name == std::string::npos) continue;
+    const std::string node = line.substr(name + kind.size() + 1);
+    if (line.find(" acted ") != std::string::npos)
+      order.push_back("+" + node.substr(0, node.find(':')));
+    if (line.find(" settled ") != std::string::npos) order.push_back("-" + node);
+  }
+  return order;
+}
+
+/// How many were under way at once, at the most; the first one must have been alone.
+std::size_t most_at_once(const std::vector<std::string>& order) {
+  std::set<std::string> begun;
+  std::size_t most = 0;
+  bool first_is_over = false;
+  for (const std::string& each : order) {
+    if (each.front() == '+')
+      begun.insert(each.substr(1));
+    else
+      begun.erase(each.substr(1));
+    first_is_over = first_is_over || each.front() == '-';
+    EXPECT_TRUE(first_is_over || begun.size() == 1) << testing::PrintToString(order);
+    most = std::max(most, begun.size());
+  }
+  return most;
+}
+
+TEST(Workers, AWrongVlanCutsOffOneAndNoMore) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 8)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(workers_in_vlan(8, 77));
+  const engine::Report report = rig.up();
+  const std::vector<unsigned> gone = tagged(rig, "77");
+  ASSERT_EQ(gone.size(), 1u) << problems(report);
+  EXPECT_THAT(rig.home.estate.truth(gone.front()).heard, IsEmpty());
+  const std::string name = fmt::format("worker-{}", gone.front() - 100);
+  const engine::StepResult& failed = report.steps.at("vm/" + name);
+  ASSERT_TRUE(failed.error) << problems(report);
+  EXPECT_EQ(exit_code(failed.error->fault()), 1);
+  EXPECT_THAT(failed.error->render(),
+              AllOf(HasSubstr(name + " is not well"), HasSubstr("tag=77"),
+                    HasSubstr(fmt::format("`qm set {} --net0", gone.front())),
+                    HasSubstr("the other workers are left as they were")));
+  for (unsigned worker = 1; worker <= 8; ++worker) {
+    const std::string other = fmt::format("worker-{}", worker);
+    if (other == name) continue;
+    const engine::StepResult& step = report.steps.at("vm/" + other);
+    ASSERT_TRUE(step.error) << other;
+    EXPECT_THAT(step.error->render(), HasSubstr(name + " has not come back"));
+  }
+
+  // With the same spec nobody else goes either, whoever runs it; with the old one it comes back.
+  rig.lose_state();
+  const engine::Report again = rig.up();
+  EXPECT_EQ(tagged(rig, "77"), gone);
+  EXPECT_THAT(problems(again), HasSubstr(name + " does not answer"));
+  rig.write_spec(static_spec(pools(1, 8)));
+  const engine::Report back = rig.up();
+  EXPECT_TRUE(back.ok()) << problems(back);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(Workers, ARightVlanIsTakenByOneAndThenByAQuarterOfThemAtATime) {
+  ClusterRig rig{with_native_vlan(77)};
+  rig.write_spec(static_spec(pools(1, 8)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(workers_in_vlan(8, 77));
+  const engine::Plan plan = rig.plan();
+  ASSERT_EQ(plan.steps.size(), 8u);
+  for (const engine::Planned& step : plan.steps)
+    EXPECT_EQ(step.turn, "one worker first, then 2 at a time") << step.address;
+  rig.log.clear();
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(tagged(rig, "77").size(), 8u);
+  EXPECT_EQ(most_at_once(order_of(rig, "vm")), 2u) << testing::PrintToString(rig.log);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+TEST(Workers, OneThatIsTakenWellSaysNothingOfAnotherNetwork) {
+  ClusterRig rig{with_native_vlan(77)};
+  const auto two = [](const std::string& first, const std::string& second) {
+    return static_spec(fmt::format(R"(  pools:
+    cp: {{ role: controlplane, count: 1, addresses: 10.0.1.11-10.0.1.15 }}
+    a: {{ count: 6, addresses: 10.0.1.21-10.0.1.26, machine: {{ nics: [ {{ {} }} ] }} }}
+    b: {{ count: 6, addresses: 10.0.1.31-10.0.1.36, machine: {{ nics: [ {{ {} }} ] }} }}
+)",
+                                   first, second));
+  };
+  rig.write_spec(two("bridge: vmbr0", "bridge: vmbr0"));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(two("vlan: 77", "vlan: 78"));
+  EXPECT_FALSE(rig.up().ok());
+  EXPECT_EQ(tagged(rig, "78").size(), 1u);
+}
+
+TEST(Workers, OneThatSomebodyHasCutOffComesBackAndThenTheOthersGo) {
+  ClusterRig rig{with_native_vlan(77)};
+  rig.write_spec(static_spec(pools(1, 3)));
+  ASSERT_TRUE(rig.up().ok());
+  move_card(rig, 102, "66");
+  rig.home.world.run_for(1min);
+  ASSERT_THAT(rig.home.estate.truth(102).heard, IsEmpty());
+  rig.write_spec(workers_in_vlan(3, 77));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(tagged(rig, "77").size(), 3u);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+/// While one worker is switched off, applied to or moved, the others are there.
+class WatchedWorkers final : public net::Transport {
+ public:
+  WatchedWorkers(ClusterRig& rig, unsigned workers) : rig_(rig), workers_(workers) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    const bool halts = request.url.ends_with("/status/shutdown");
+    const bool applies = request.url.ends_with("/ApplyConfiguration");
+    if (halts || applies) {
+      ++touched;
+      for (unsigned vmid = 101; vmid < 101 + workers_; ++vmid) {
+        const lab::Truth truth = rig_.home.estate.truth(vmid);
+        const bool meant =
+            request.url.find(fmt::format("/{}/", vmid)) != std::string::npos ||
+            request.url.find(fmt::format("//10.0.1.{}:", vmid - 80)) != std::string::npos;
+        EXPECT_TRUE(meant || !truth.heard.empty())
+            << request.url << " while " << vmid << " is away";
+      }
+    }
+    return rig_.counting.exchange(request, sink, std::move(stop));
+  }
+  unsigned touched = 0;
+
+ private:
+  ClusterRig& rig_;
+  unsigned workers_;
+};
+
+/// What a worker is silent for, for a while or for good.
+struct Ordeal {
+  const char* name;
+  const char* machine;
+  const char* patch;
+};
+class Ordeals : public testing::TestWithParam<Ordeal> {};
+
+TEST_P(Ordeals, AreGoneThroughOneByOne) {
+  ClusterRig rig;
+  rig.write_spec(workers_with(3, ""));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(5min);
+  rig.write_spec(workers_with(3, GetParam().machine, GetParam().patch));
+  WatchedWorkers watched{rig, 3};
+  rig.transport = &watched;
+  rig.log.clear();
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(watched.touched, 3u);
+  const std::string kind = std::string_view(GetParam().patch).empty() ? "vm" : "machine";
+  EXPECT_EQ(most_at_once(order_of(rig, kind)), 1u) << testing::PrintToString(rig.log);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Workers, Ordeals,
+    testing::Values(Ordeal{"PowerCycle", ", cpu: x86-64-v3", ""},
+                    Ordeal{"Network", "",
+                           "machine: { network: { extraHostEntries: [ { ip: 10.0.0.9, aliases: "
+                           "[nas] } ] } }"},
+                    Ordeal{"Kubelet", "", "machine: { kubelet: { extraArgs: { v: \"4\" } } }"},
+                    Ordeal{"Reboot", "",
+                           "machine: { udev: { rules: [ \"SUBSYSTEM==\\\"usb\\\"\" ] } }"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Workers, HarmlessChangesGoAllAtOnce) {
+  ClusterRig rig;
+  rig.write_spec(workers_with(4, ""));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(workers_with(4, "", "machine: { nodeAnnotations: { room: cellar } }"));
+  for (const engine::Planned& step : rig.plan().steps) EXPECT_EQ(step.turn, "") << step.address;
+  rig.log.clear();
+  EXPECT_TRUE(rig.up().ok());
+  const std::vector<std::string> order = order_of(rig, "machine");
+  ASSERT_EQ(order.size(), 8u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(order[i].front(), '+') << order[i];
 }
 
 }  // namespace
