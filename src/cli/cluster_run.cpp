@@ -2,6 +2,7 @@
 
 #include "backends/make_store.hpp"
 #include "base/error.hpp"
+#include "base/strings.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -256,6 +257,27 @@ void ClusterRun::begin() {
                                        resources::Doors{*transport_, context_.files, context_.clock,
                                                         context_.entropy, *runner_, *store_},
                                        options_, stop_);
+}
+
+bool is_mistake(Fault fault) {
+  return fault == Fault::Usage || fault == Fault::NotFound || fault == Fault::Denied ||
+         fault == Fault::Bug || fault == Fault::Interrupted;
+}
+
+Error unread_error(const engine::Plan& plan) {
+  std::vector<std::string> names;
+  const Error* worst = nullptr;
+  for (const auto& [address, error] : plan.errors) {
+    names.push_back(address);
+    if (worst == nullptr || (is_mistake(error.fault()) && !is_mistake(worst->fault())))
+      worst = &error;
+  }
+  if (names.size() == 1) return *worst;
+  Error error(worst->fault(),
+              fmt::format("{} could not be read: {} ({})", plural(names.size(), "thing"),
+                          enumerate(names), worst->message()));
+  if (!worst->hint().empty()) error.hint(worst->hint());
+  return error;
 }
 
 int show_run(Context& context, const Invocation& invocation, const engine::Plan& plan,

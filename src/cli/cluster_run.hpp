@@ -75,6 +75,11 @@ class ClusterRun {
   std::unique_ptr<resources::Run> run_;
 };
 
+/// A mistake of the spec or of the rights: it will not pass, and nothing is begun.
+bool is_mistake(Fault fault);
+/// All that could not be read, as one error: what stands in the plan says why of each.
+Error unread_error(const engine::Plan& plan);
+
 /// Runs `act` with a screen that shows its events, and writes them to `--events FILE` as well;
 /// prints the report and gives the exit code.
 int show_run(Context& context, const Invocation& invocation, const engine::Plan& plan,

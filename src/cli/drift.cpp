@@ -45,8 +45,11 @@ std::vector<Drift> chosen(const std::vector<Drift>& all, const Invocation& invoc
       throw Error(Fault::NotFound, fmt::format("nothing of '{}' differs", word))
           .hint("`rocca drift` lists what does");
   }
+  for (const Drift& drift : out)
+    if (drift.unread)
+      throw Error(Fault::Unreachable, fmt::format("{}: {}", drift.address, drift.unsure));
   if (invocation.all("only").empty()) out = all;
-  std::erase_if(out, [](const Drift& drift) { return drift.ignored; });
+  std::erase_if(out, [](const Drift& drift) { return drift.ignored || drift.unread; });
   return out;
 }
 
@@ -100,6 +103,8 @@ int run_drift(Context& context, const Invocation& invocation) {
   print(context, invocation, report::to_value(drifts),
         report::render(drifts, cluster.run().changed_by_spec(), cluster.name(), context.clock.now(),
                        {.colour = context.terminal.colour_out, .width = context.terminal.width}));
+  if (const engine::Plan& plan = cluster.run().plan(); !plan.errors.empty())
+    throw unread_error(plan);
   const bool open =
       std::any_of(drifts.begin(), drifts.end(), [](const Drift& drift) { return !drift.ignored; });
   return open ? 2 : 0;

@@ -134,7 +134,8 @@ Command drift_verb() {
               "Compares what was raised with what is there now, and looks into Proxmox's "
               "task log for who changed it. A VM that was moved to another host is no "
               "drift, and neither is what the spec asks anew. Exit code 2 when something "
-              "differs, also where it cannot be told whose doing it is. `rocca up` puts it right.",
+              "differs, also where it cannot be told whose doing it is, 1 when something could not "
+              "be read. `rocca up` puts it right.",
           .arguments = {cluster_argument()},
           .flags = {output_flag()},
           .examples = {{"rocca drift blue", "who did what"}},

@@ -39,29 +39,6 @@ void write_plan(Context& context, const std::string& path, const engine::Plan& p
   context.err << fmt::format("wrote {}; `rocca apply {}` carries out exactly this\n", path, path);
 }
 
-/// A mistake of the spec or of the rights: it will not pass, and nothing is begun.
-bool is_mistake(Fault fault) {
-  return fault == Fault::Usage || fault == Fault::NotFound || fault == Fault::Denied ||
-         fault == Fault::Bug || fault == Fault::Interrupted;
-}
-
-/// All that could not be read, as one error: what stands in the plan says why of each.
-Error unread_error(const engine::Plan& plan) {
-  std::vector<std::string> names;
-  const Error* worst = nullptr;
-  for (const auto& [address, error] : plan.errors) {
-    names.push_back(address);
-    if (worst == nullptr || (is_mistake(error.fault()) && !is_mistake(worst->fault())))
-      worst = &error;
-  }
-  if (names.size() == 1) return *worst;
-  Error error(worst->fault(),
-              fmt::format("{} could not be read: {} ({})", plural(names.size(), "thing"),
-                          enumerate(names), worst->message()));
-  if (!worst->hint().empty()) error.hint(worst->hint());
-  return error;
-}
-
 /// What a guard of ours or an effect class forbids ends the verb before anything is touched. What
 /// could not be read keeps only what needs it, unless it is a mistake or all there is.
 void refuse_what_is_refused(const engine::Plan& plan) {

@@ -152,6 +152,7 @@ std::string summary_line(const engine::Plan& plan) {
       fmt::format("Plan: {} to create, {} to change, {} to replace, {} to destroy; {} unchanged",
                   sum.create, sum.update, sum.replace, sum.destroy, sum.unchanged);
   if (sum.refused > 0) out += fmt::format("; {} refused", sum.refused);
+  if (!plan.failed.empty()) out += fmt::format("; {} could not be read", plan.failed.size());
   out += ".";
   if (plan.estimate && !plan.steps.empty())
     out += " About " + to_rough_string(*plan.estimate) + ".";
@@ -200,6 +201,7 @@ Value to_value(const engine::Plan& plan) {
   count("destroy", plan.summary.destroy);
   count("unchanged", plan.summary.unchanged);
   count("refused", plan.summary.refused);
+  count("unread", static_cast<unsigned>(plan.failed.size()));
   out.set("summary", std::move(sum));
   out.set("effect", Value::string(engine::to_string(plan.effect)));
   Value steps = Value::list();

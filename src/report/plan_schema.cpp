@@ -19,14 +19,15 @@ constexpr std::string_view schema = R"json({
     "summary": {
       "type": "object",
       "additionalProperties": false,
-      "required": ["create", "update", "replace", "destroy", "unchanged", "refused"],
+      "required": ["create", "update", "replace", "destroy", "unchanged", "refused", "unread"],
       "properties": {
         "create": {"type": "integer", "minimum": 0},
         "update": {"type": "integer", "minimum": 0},
         "replace": {"type": "integer", "minimum": 0},
         "destroy": {"type": "integer", "minimum": 0},
         "unchanged": {"type": "integer", "minimum": 0},
-        "refused": {"type": "integer", "minimum": 0}
+        "refused": {"type": "integer", "minimum": 0},
+        "unread": {"type": "integer", "minimum": 0, "description": "What could not be read: see failed."}
       }
     },
     "effect": {"$ref": "#/$defs/effect", "description": "The costliest of all changes."},

@@ -32,6 +32,8 @@ TEST(PlanText, WhatCouldNotBeReadIsNoEmptyPlan) {
   plan.cluster = "blue";
   plan.failed["vm/cp-1"] = "no answer from pve.home:8006";
   EXPECT_THAT(render(plan), HasSubstr("? vm/cp-1\n      it could not be read: no answer"));
+  EXPECT_THAT(render(plan), HasSubstr("0 unchanged; 1 could not be read.\n"));
+  EXPECT_EQ(to_value(plan).find({"summary", "unread"})->as_uint(), 1u);
 }
 
 TEST(PlanJson, FitsThePublishedSchema) {

@@ -175,6 +175,7 @@ std::string render(const std::vector<resources::Drift>& drifts,
   std::string out;
   std::size_t open = 0;
   std::size_t ignored = 0;
+  std::size_t unread = 0;
   const auto say = [&](const char* name, const std::string& told) {
     out += fmt::format("    {:<8}  {}\n", name,
                        wrap(told, std::max<std::size_t>(style.width, 60) - 14, 14));
@@ -182,6 +183,13 @@ std::string render(const std::vector<resources::Drift>& drifts,
   for (const resources::Drift& drift : drifts) {
     if (drift.ignored) {
       ++ignored;
+      continue;
+    }
+    if (drift.unread) {
+      ++unread;
+      out +=
+          fmt::format("{} {}\n", ink(style, Ink::Red, "?"), ink(style, Ink::Bold, drift.address));
+      out += "    " + wrap(drift.unsure, std::max<std::size_t>(style.width, 60) - 4, 4) + "\n";
       continue;
     }
     ++open;
@@ -200,7 +208,7 @@ std::string render(const std::vector<resources::Drift>& drifts,
     } else if (drift.unsure.empty()) {
       out += "    by        nobody that the task log names\n";
     }
-    if (drift.effect > engine::Effect::Live)
+    if (drift.effect != engine::Effect::None)
       out +=
           fmt::format("    putting it right is of the class {}\n", engine::to_string(drift.effect));
   }
@@ -212,6 +220,14 @@ std::string render(const std::vector<resources::Drift>& drifts,
                 "{} differ{} because the spec asks for something else than what was last "
                 "applied: `rocca plan` shows it.\n",
                 plural(by_spec.size(), "thing"), by_spec.size() == 1 ? "s" : "");
+  const std::string silent =
+      unread == 0
+          ? ""
+          : fmt::format("{} could not be read: nobody knows whether {}.\n", plural(unread, "thing"),
+                        unread == 1 ? "it differs" : "they differ");
+  if (open == 0 && unread > 0)
+    return out + fmt::format("\nNo drift in what could be read of cluster {}.\n", cluster) +
+           silent + asked;
   if (open == 0 && by_spec.empty())
     return out + fmt::format("No drift: cluster {} is as declared.\n", cluster);
   if (open == 0)
@@ -222,7 +238,7 @@ std::string render(const std::vector<resources::Drift>& drifts,
       "spec, `rocca drift ignore` leaves {}.\n",
       plural(open, "value"), open == 1 ? "s" : "", open == 1 ? "it" : "them",
       open == 1 ? "it" : "them", open == 1 ? "it" : "them");
-  return out + asked;
+  return out + silent + asked;
 }
 
 Value to_value(const std::vector<resources::Drift>& drifts) {
@@ -235,6 +251,7 @@ Value to_value(const std::vector<resources::Drift>& drifts) {
     one.set("found", Value::string(drift.found));
     one.set("effect", Value::string(engine::to_string(drift.effect)));
     if (!drift.unsure.empty()) one.set("unsure", Value::string(drift.unsure));
+    one.set("unread", Value::boolean(drift.unread));
     if (!drift.by.empty()) one.set("by", Value::string(drift.by));
     if (!drift.perhaps.empty()) one.set("perhaps", Value::string(drift.perhaps));
     if (!drift.task.empty()) one.set("task", Value::string(drift.task));

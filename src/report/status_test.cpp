@@ -109,6 +109,28 @@ TEST(DriftText, WhatCannotBeToldIsNotCalledAsDeclared) {
                     HasSubstr("1 thing differs because the spec asks for something else")));
 }
 
+TEST(DriftText, WhatCouldNotBeReadIsNoValueThatDiffers) {
+  const Drift lost{.address = "vm/cp-3",
+                   .field = "state",
+                   .declared = "as it should be",
+                   .found = "unknown",
+                   .effect = engine::Effect::None,
+                   .unsure = "it could not be read: host pve3 is off",
+                   .unread = true};
+  std::vector<Drift> all = drifts();
+  all.push_back(lost);
+  rocca::test::expect_golden("report/drift_unread.txt",
+                             render(all, {}, "blue", now, {.width = 80}));
+  EXPECT_THAT(render({lost}, {}, "blue", now, {.width = 80}),
+              AllOf(HasSubstr("No drift in what could be read of cluster blue.\n"
+                              "1 thing could not be read: nobody knows whether it differs.\n"),
+                    testing::Not(HasSubstr("class")), testing::Not(HasSubstr("declared"))));
+  const text::Value told = to_value({lost, all[0]});
+  EXPECT_EQ(told.items()[0].find("unread")->as_bool(), true);
+  EXPECT_EQ(told.items()[0].find("effect")->text(), "none");
+  EXPECT_EQ(told.items()[1].find("unread")->as_bool(), false);
+}
+
 TEST(History, NewestLast) {
   state::State state;
   state.cluster = "blue";

@@ -116,6 +116,8 @@ class Findings {
     drift.field = "state";
     drift.declared = "as it should be";
     drift.found = "unknown";
+    drift.effect = engine::Effect::None;
+    drift.unread = true;
     drift.unsure = "it could not be read: " + why.substr(0, why.find('\n'));
     all.push_back(std::move(drift));
   }

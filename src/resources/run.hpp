@@ -85,6 +85,7 @@ struct Drift {
   engine::Effect effect = engine::Effect::Live;  // of putting it right
   /// Not empty: it cannot be told whether somebody changed it or the spec did, and why.
   std::string unsure = {};
+  bool unread = false;       // nobody knows whether it differs; `unsure` says why
   std::string by = {};       // user or token from Proxmox's task log; empty: nobody is named there
   std::string perhaps = {};  // not empty: the log does not prove it, and why
   std::string task = {};     // "qmconfig, UPID:…"
