@@ -1,11 +1,15 @@
+#include "base/error.hpp"
+#include "resources/discover.hpp"
 #include "resources/farewell.hpp"
 #include "resources/kinds.hpp"
 #include "resources/node_object.hpp"
 #include "resources/stranger.hpp"
+#include "resources/survey.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace rocca::resources {
 
@@ -17,6 +21,12 @@ constexpr const char* stage = "stage";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
 
+constexpr std::string_view until_reset = "reset ";  // a receipt, and where it was
+
+std::string reset_of(const std::string& node) {
+  return "reset of " + node + " that was there before";
+}
+
 /// The configuration of a node that is going away: it is reset, so that nothing of the cluster is
 /// left on its disk and it leaves in order.
 class LeftoverMachine final : public Thing {
@@ -25,15 +35,13 @@ class LeftoverMachine final : public Thing {
       : Thing(std::move(about)), leaver_(std::move(leaver)), role_(std::move(role)) {}
 
   std::optional<Live> read(World& world) const override {
+    if (leaver_.with_all) return read_with_all(world);
     const std::string& where = leaver_.where;
     if (where.empty() && leaver_.host_name.empty()) return std::nullopt;
-    if (leaver_.with_all)
-      if (auto why = refusal(world)) return why;
     const talos::Sight sight = look_at(world, leaver_);
     // Whoever else answers there is not ours any more. Its Node stays until somebody removes it.
     if (sight.door != talos::Door::Ours) {
-      const auto object =
-          leaver_.with_all ? std::nullopt : find_node_object(world, leaver_.host_name);
+      const auto object = find_node_object(world, leaver_.host_name);
       if (!object) return std::nullopt;
       return Live{where, {{"node", leaver_.host_name}}, {{"uid", object->uid}}};
     }
@@ -65,18 +73,23 @@ class LeftoverMachine final : public Thing {
   }
 
   Receipt destroy(World& world, const Live& live) const override {
-    const talos::Sight sight = look_at(world, leaver_);
+    const Leaver its = at(live.id);
+    const talos::Sight sight = look_at(world, its);
     if (sight.door != talos::Door::Ours) {
       if (live.fields.contains("node"))
         remove_node_object(world, leaver_.host_name, fact(live.facts, "uid"));
       return {"", "remove the Node"};
     }
-    return is_leaving(sight) ? Receipt{"reset", "reset"} : send_away(world, leaver_);
+    world.survey.wait_begins(reset_of(leaver_.node), "reset", 0s);
+    if (!is_leaving(sight)) send_away(world, its);
+    return {std::string(until_reset) + live.id, "reset"};
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
     if (receipt.token.empty()) return Ready{};
-    return await_silence(world, leaver_);
+    // An older receipt does not say where.
+    const bool says = receipt.token.starts_with(until_reset);
+    return await_silence(world, says ? at(receipt.token.substr(until_reset.size())) : leaver_);
   }
 
   std::vector<Lane> lanes(const Change*) const override {
@@ -88,22 +101,75 @@ class LeftoverMachine final : public Thing {
   Fields wishes() const override { return {}; }
 
  private:
-  /// A machine that was there before is wiped only if it is provably the one that is meant.
-  std::optional<Live> refusal(World& world) const {
-    if (leaver_.where.empty()) return std::nullopt;
-    const talos::Sight sight = talos::look(world.transport, world.access(leaver_.where), world.stop,
+  Leaver at(const std::string& where) const {
+    Leaver its = leaver_;
+    its.where = where;
+    return its;
+  }
+
+  /// A machine that was there before, which is to be reset: whoever asked for that is told of each
+  /// one that cannot be.
+  std::optional<Live> read_with_all(World& world) const {
+    if (world.survey.is_awaited(reset_of(leaver_.node))) return std::nullopt;  // it has begun
+    const std::string where = find(world);
+    const talos::Sight sight = talos::look(world.transport, world.patient_access(where), world.stop,
                                            talos::Detail::Status);
-    if (sight.door != talos::Door::Ours) return std::nullopt;
+    switch (sight.door) {
+      case talos::Door::Closed:
+        throw not_reset(fmt::format("nobody answers at {}{}", where,
+                                    sight.told.empty() ? "" : " (" + sight.told + ")"));
+      case talos::Door::Foreign:
+        throw not_reset(
+            fmt::format("who answers at {} runs a configuration of another cluster", where));
+      case talos::Door::Maintenance: {
+        talos::Client client = world.maintenance(where);
+        if (const auto stranger =
+                find_stranger(world.cluster, leaver_.node, shown_uuid(client), where))
+          throw not_reset(stranger->why);
+        return std::nullopt;  // it is as a reset leaves it
+      }
+      case talos::Door::Ours:
+        break;
+    }
+    if (auto why = refusal(world, where)) return why;
+    if (is_leaving(sight)) return Live{where, {{stage, to_string(sight.status->stage)}}, {}};
+    return Live{where, {{stage, "ours"}}, {{"address", where}}};
+  }
+
+  /// Where it answers: as the spec or the state says, and with DHCP wherever its hardware is.
+  std::string find(World& world) const {
+    const spec::Node* node = world.cluster.spec.find_node(leaver_.node);
+    if (node == nullptr || node->address) return leaver_.where;
+    if (!leaver_.uuid && leaver_.where.empty())
+      throw not_reset("nobody knows where it is, nor its hardware UUID");
+    if (!leaver_.uuid) return leaver_.where;
+    const Whereabouts found = whereabouts(world, leaver_.node, *leaver_.uuid, Effort::Search);
+    if (!found.address.empty()) return found.address;
+    const std::string never = cannot_be_found(world.cluster.spec, *node);
+    throw not_reset(never.empty()
+                        ? fmt::format("machine {} was not met in {}", to_string(*leaver_.uuid),
+                                      to_string(**world.cluster.spec.network.subnet))
+                        : never);
+  }
+
+  Error not_reset(const std::string& why) const {
+    return Error(Fault::Unreachable, fmt::format("{} is not reset: {}", leaver_.node, why))
+        .hint(fmt::format("once {} answers, the same command resets it; `rocca down` without "
+                          "--reset-existing leaves it as it is",
+                          leaver_.node));
+  }
+
+  /// A machine that was there before is wiped only if it is provably the one that is meant.
+  std::optional<Live> refusal(World& world, const std::string& where) const {
     const auto refuse = [&](const std::string& why, const std::string& hint) {
-      return Live{leaver_.where, {{refused, why}, {hint_of, hint}}, {}};
+      return Live{where, {{refused, why}, {hint_of, hint}}, {}};
     };
-    talos::Client client = world.talos(leaver_.where);
+    talos::Client client = world.talos(where);
     if (const std::string doubt = find_doubt(world.cluster, leaver_.node); !doubt.empty())
       return refuse(doubt, fmt::format("say which it is: nodes.{}.existing.uuid; `rocca up` writes "
                                        "it down if it is so",
                                        leaver_.node));
-    if (const auto stranger =
-            find_stranger(world.cluster, leaver_.node, shown_uuid(client), leaver_.where))
+    if (const auto stranger = find_stranger(world.cluster, leaver_.node, shown_uuid(client), where))
       return refuse(stranger->why, stranger->hint);
     return std::nullopt;
   }

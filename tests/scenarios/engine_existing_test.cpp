@@ -285,6 +285,15 @@ TEST(Existing, IsFoundByItsHardwareWhereverItsLeaseLeads) {
   raise(rig, spec(uuid(700), uuid(701)));
   EXPECT_EQ(rig.home.estate.truth(700).hostname, "cp-1");
   EXPECT_EQ(rig.home.estate.truth(701).hostname, "w-1");
+  // And so are those that `down` resets, although nobody remembers where they are.
+  rig.lose_state();
+  resources::RunOptions options;
+  options.reset_existing = true;
+  const engine::Report down = rig.down(options);
+  EXPECT_TRUE(down.ok()) << problems(down);
+  rig.home.world.run_for(5min);
+  for (const unsigned vmid : {700u, 701u})
+    EXPECT_FALSE(rig.home.estate.truth(vmid).configured) << vmid;
 }
 
 TEST(Existing, ASilentOneIsExplainedWithoutAVm) {
@@ -307,9 +316,15 @@ TEST(Existing, DownEndsAlthoughAMachineIsDead) {
   options.reset_existing = true;
   const Instant begun = rig.home.world.now();
   const engine::Report down = rig.down(options);
-  EXPECT_TRUE(down.ok()) << problems(down);
   EXPECT_LT(rig.home.world.now() - begun, 15min);
   EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+  // Whoever asked for a reset is told who did not get it; without asking for it there is no error.
+  EXPECT_FALSE(down.ok());
+  EXPECT_THAT(problems(down), HasSubstr("w-1 is not reset: nobody answers at 10.0.3.2"));
+  rig.home.world.run_for(5min);
+  EXPECT_FALSE(rig.home.estate.truth(700).configured);
+  const engine::Report left = rig.down();
+  EXPECT_TRUE(left.ok()) << problems(left);
 }
 
 resources::RunOptions resetting() {
@@ -427,6 +442,42 @@ TEST(Existing, OneThatNobodyRemembersIsLeftAsItIs) {
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_EQ(rig.home.estate.truth(702).config, before);
   EXPECT_EQ(rig.home.estate.truth(702).stage, lab::talos::Stage::Running);
+}
+
+TEST(Existing, DownNamesWhomItDidNotFind) {
+  ClusterRig rig;
+  make_machine(rig, 700, "10.0.200.5");
+  make_machine(rig, 701, "10.0.200.6");
+  const auto spec = [&](bool with_uuid) {
+    const auto its = [&](unsigned vmid) {
+      return with_uuid ? "existing: { uuid: " + uuid_of(rig, vmid) + " }" : "existing: true";
+    };
+    return replace_all(
+        replace_all(replace_all(two_machines(), "address: 10.0.3.1, existing: true", its(700)),
+                    "address: 10.0.3.2, existing: true", its(701)),
+        "{ addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: [10.0.0.1] }",
+        "{ addressing: dhcp, subnet: 10.0.200.0/28 }");
+  };
+  raise(rig, spec(true));
+  // Without a UUID in spec, lock and state nobody can say which machine is meant.
+  forget(rig);
+  rig.write_spec(spec(false));
+  const engine::Report blind = rig.down(resetting());
+  EXPECT_FALSE(blind.ok());
+  EXPECT_THAT(problems(blind), AllOf(HasSubstr("cp-1 is not reset: nobody knows where it is"),
+                                     HasSubstr("w-1 is not reset: nobody knows where it is")));
+  EXPECT_TRUE(rig.home.estate.truth(700).configured);
+  // One that is off is met nowhere, and the other one is reset.
+  proxmox::Client client = root(rig);
+  wait_for(rig, client, client.start_stop("pve1", 701));
+  rig.write_spec(spec(true));
+  const engine::Report down = rig.down(resetting());
+  EXPECT_FALSE(down.ok());
+  EXPECT_THAT(problems(down), AllOf(HasSubstr("w-1 is not reset: machine "),
+                                    HasSubstr("was not met in 10.0.200.0/28"),
+                                    Not(HasSubstr("cp-1 is not reset"))));
+  rig.home.world.run_for(5min);
+  EXPECT_FALSE(rig.home.estate.truth(700).configured);
 }
 
 }  // namespace
