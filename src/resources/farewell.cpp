@@ -14,7 +14,7 @@ talos::Sight look_at(World& world, const Leaver& leaver) {
   talos::Sight sight = talos::look(world.transport, world.access(leaver.where), world.stop);
   if (sight.door != talos::Door::Ours || !leaver.uuid) return sight;
   const auto system = world.talos(leaver.where).find_system_information();
-  if (system && system->uuid && *system->uuid != *leaver.uuid) sight.door = talos::Door::Foreign;
+  if (!system || system->uuid != leaver.uuid) sight.door = talos::Door::Foreign;
   return sight;
 }
 

@@ -140,6 +140,7 @@ class MachineKind final : public Thing {
     talos::Client client = ours ? world.talos(live.id) : world.maintenance(live.id);
     const std::optional<Uuid> shown = shown_uuid(client);
     if (const auto stranger = find_stranger(world.cluster, wish_.node, shown, live.id)) {
+      if (!shown && !has_booted(sight)) throw Error(Fault::Busy, stranger->why);
       // A VM that is to have the address of one that leaves gets it when that is gone.
       if (stranger->leaves && !wish_.existing)
         return Live{"", {{door, "closed"}, {told, stranger->why}}, {}};
@@ -364,6 +365,12 @@ class MachineKind final : public Thing {
                                   : fmt::format("{} has {} disks: {}", wish_.node, disks.size(),
                                                 enumerate(names)))
         .hint(fmt::format("say which: nodes.{}.existing.disk", wish_.node));
+  }
+
+  /// From then on it shows its hardware, if it has any to show.
+  static bool has_booted(const talos::Sight& sight) {
+    return sight.status && (sight.status->stage == talos::Stage::Maintenance ||
+                            sight.status->stage == talos::Stage::Running);
   }
 
   /// A minute may have passed since it was read: nothing is sent to another machine.

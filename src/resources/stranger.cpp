@@ -15,7 +15,17 @@ std::optional<Uuid> shown_uuid(talos::Client& client) {
 std::optional<Stranger> find_stranger(const Cluster& cluster, const std::string& node,
                                       const std::optional<Uuid>& shown, const std::string& where) {
   const std::optional<Uuid> its = cluster.find_uuid(node);
-  if (!shown || shown == its) return std::nullopt;
+  if (shown == its) return std::nullopt;
+  const spec::Node* wanted = cluster.spec.find_node(node);
+  const bool existing = wanted != nullptr && wanted->existing;
+  if (!shown)
+    return Stranger{
+        fmt::format("who answers at {} shows no hardware UUID, and {} is machine {}", where, node,
+                    to_string(*its)),
+        existing ? fmt::format("is the address used by another machine? To have this one in its "
+                               "place, take {} out of the spec, run `rocca up`, and add it again",
+                               node)
+                 : "is the address used by another machine?"};
   const std::optional<std::string> who = cluster.find_node_with(*shown);
   if (!its && !who) return std::nullopt;  // met for the first time
   Stranger stranger;
@@ -24,8 +34,6 @@ std::optional<Stranger> find_stranger(const Cluster& cluster, const std::string&
                   who ? fmt::format("{} (machine {})", *who, to_string(*shown))
                       : "machine " + to_string(*shown),
                   its ? fmt::format("{} is machine {}", node, to_string(*its)) : "not " + node);
-  const spec::Node* wanted = cluster.spec.find_node(node);
-  const bool existing = wanted != nullptr && wanted->existing;
   stranger.leaves = who && cluster.spec.find_node(*who) == nullptr;
   if (!who || stranger.leaves)
     stranger.hint =

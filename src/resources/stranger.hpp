@@ -16,8 +16,8 @@ struct Stranger {
 };
 
 /// Whether the machine that shows this UUID at an address is another one than the node: the node is
-/// known by another UUID, or the machine by another name. One that shows none (Talos in a
-/// container, or that has just begun to boot) proves nothing.
+/// known by another UUID, or the machine by another name. One that shows none is another one unless
+/// the node is known by none either (Talos in a container).
 std::optional<Stranger> find_stranger(const Cluster& cluster, const std::string& node,
                                       const std::optional<Uuid>& shown, const std::string& where);
 

@@ -480,5 +480,62 @@ TEST(Existing, DownNamesWhomItDidNotFind) {
   EXPECT_FALSE(rig.home.estate.truth(700).configured);
 }
 
+/// Nobody shows any hardware, as Talos in a container does not.
+class Faceless final : public net::Transport {
+ public:
+  explicit Faceless(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    const auto* body = std::get_if<std::string>(&request.body);
+    if (body == nullptr || body->find("SystemInformations.") == std::string::npos)
+      return inner_.exchange(request, sink, std::move(stop));
+    net::Response response;
+    response.status = 200;
+    response.version = net::HttpVersion::Http2;
+    response.headers = {{"content-type", "application/grpc"},
+                        {"grpc-status", "5"},
+                        {"grpc-message", "resource doesn't exist"}};
+    response.trailers = response.headers;
+    sink.begin(response);
+    return response;
+  }
+
+ private:
+  net::Transport& inner_;
+};
+
+TEST(Existing, OneThatShouldShowItsHardwareAndShowsNoneIsRefused) {
+  ClusterRig rig;
+  make_two(rig);
+  raise(rig, two_machines());
+  Faceless faceless{rig.counting};
+  rig.transport = &faceless;
+  const auto before = all_there_is(rig);
+  rig.write_spec(two_machines(", sysctls: { vm.max_map_count: \"262144\" }"));
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("machine/cp-1: who answers at 10.0.3.1 shows no hardware UUID, and "
+                              "cp-1 is machine " +
+                              uuid_of(rig, 700)),
+                    HasSubstr("machine/w-1: who answers at 10.0.3.2 shows no hardware UUID")));
+  EXPECT_THAT(refused([&] { rig.down(resetting()); }), HasSubstr("shows no hardware UUID"));
+  EXPECT_EQ(all_there_is(rig), before);
+  // The lock alone knows it as well.
+  rig.lose_state();
+  EXPECT_THAT(refused([&] { rig.up(); }), HasSubstr("shows no hardware UUID"));
+  EXPECT_EQ(all_there_is(rig), before);
+}
+
+TEST(Existing, OneThatNeverShowedAnyHardwareIsTakenAsItIs) {
+  ClusterRig rig;
+  make_two(rig);
+  Faceless faceless{rig.counting};
+  rig.transport = &faceless;
+  raise(rig, two_machines());
+  const engine::Report down = rig.down(resetting());
+  EXPECT_TRUE(down.ok()) << problems(down);
+  rig.home.world.run_for(5min);
+  EXPECT_FALSE(rig.home.estate.truth(701).configured);
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
