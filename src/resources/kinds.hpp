@@ -69,6 +69,8 @@ struct Leftover {
 };
 /// Refuses to take away a control plane, and what may be one: its role is "unknown".
 void guard_role(Change& change, const std::string& node, const std::string& role);
+/// Refuses to make a worker of a control plane, or the other way round.
+Change refuse_role(const std::string& node, bool was_control_plane);
 Made leftover_image(const Cluster& cluster, const Leftover& leftover);
 Made leftover_vm(const Cluster& cluster, const Leftover& leftover);
 Made leftover_machine(const Cluster& cluster, const Leftover& leftover);

@@ -424,6 +424,13 @@ class MachineKind final : public Thing {
     if (!changes.empty()) live.fields[config_in_force] = digest(active->reveal());
     live.fields[door] = "ours";
     refuse_upgrade(live);
+    const auto type = std::find_if(changes.begin(), changes.end(), [](const auto& change) {
+      return change.path == "machine.type";
+    });
+    if (type == changes.end()) return;
+    const Change role = refuse_role(wish_.node, /*was_control_plane=*/!wish_.control_plane);
+    live.fields[refused] = role.refusal;
+    live.fields[hint_of] = role.hint;
   }
 
   /// Another version or schematic than the spec's is an upgrade, not a configuration.

@@ -197,6 +197,22 @@ void guard_role(Change& change, const std::string& node, const std::string& role
   }
 }
 
+Change refuse_role(const std::string& node, bool was_control_plane) {
+  return was_control_plane
+             ? refuse(fmt::format("{} is a control plane, and the spec makes it a worker: etcd "
+                                  "counts on it",
+                                  node),
+                      fmt::format("give {} its role back: rocca takes no control plane away yet",
+                                  node))
+             : refuse(fmt::format("{} is a worker, and the spec makes it a control plane: a node "
+                                  "stays what it is",
+                                  node),
+                      fmt::format("give {0} its role back, and add a control plane of another "
+                                  "name; or take {0} out of the spec, run `rocca up`, and add it "
+                                  "again",
+                                  node));
+}
+
 Made leftover_machine(const Cluster& cluster, const Leftover& leftover) {
   Leaver leaver;
   leaver.node = leftover.address.substr(leftover.address.find('/') + 1);

@@ -50,6 +50,12 @@ class VmKind final : public Thing {
     if (!sight.found) return std::nullopt;
     const auto& [row, config] = *sight.found;
     if (is_gathered_rest(config)) return Live{id_of(row), {{rest_of_dead, "gathered"}}, {}};
+    // What it is, its notes say although it may be off and nobody remembers it.
+    if (!wish_.bare &&
+        control_plane_by_notes(world.cluster, wish_.node, config) == !wish_.control_plane) {
+      const Change role = refuse_role(wish_.node, /*was_control_plane=*/!wish_.control_plane);
+      return Live{id_of(row), {{refused, role.refusal}, {hint_of, role.hint}}, {}};
+    }
     Live live{id_of(row), seen_fields(wish_, config, runs(world, row)),
               facts_of(*sight.found, wish_.identity, wish_.control_plane, wish_.address)};
     live.facts[options_seen] = digest_options(config);
@@ -676,8 +682,10 @@ std::string vm_address(const std::string& node) {
 
 Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
   VmWish wish = vm_wish(cluster, ground, node);
-  if (const state::Item* item = ground.item(vm_address(node.name)))
+  if (const state::Item* item = ground.item(vm_address(node.name))) {
     wish.begun = !item->receipt.empty();
+    wish.bare = ground.item(machine_address(node.name)) == nullptr;
+  }
   const std::string left = left_key(vm_address(node.name), "");
   for (auto note = ground.prior.notes.lower_bound(left);
        note != ground.prior.notes.end() && note->first.starts_with(left); ++note)

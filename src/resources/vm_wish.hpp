@@ -34,6 +34,7 @@ struct VmWish {
   std::string address;          // as the spec says it; empty with DHCP
   Duration boot_timeout{};
   bool begun = false;  // by an earlier run, and never settled
+  bool bare = false;   // nothing was ever applied to its machine
   Fields left;         // values that the user leaves as they were found, by field
 
   /// It was made by another tool: what the spec cannot say of it (notes, tags, order of boot,

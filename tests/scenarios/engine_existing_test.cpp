@@ -537,5 +537,25 @@ TEST(Existing, OneThatNeverShowedAnyHardwareIsTakenAsItIs) {
   EXPECT_FALSE(rig.home.estate.truth(701).configured);
 }
 
+TEST(Existing, NobodyIsMadeAControlPlane) {
+  ClusterRig rig;
+  make_many(rig, 3);
+  raise(rig, machines({"cp-1", "w-2", "w-3"}));
+  const auto before = all_there_is(rig);
+  rig.write_spec(
+      replace_all(machines({"cp-1", "w-2", "w-3"}), "role: worker", "role: controlplane"));
+  resources::RunOptions options = allow_data_loss();
+  options.policy.allowed.insert({engine::Effect::Replace, engine::Effect::PowerCycle});
+  const auto refusal =
+      AllOf(HasSubstr("machine/w-2: w-2 is a worker, and the spec makes it a control plane"),
+            HasSubstr("machine/w-3: w-3 is a worker"));
+  EXPECT_THAT(refused([&] { rig.up(options); }), refusal);
+  EXPECT_EQ(all_there_is(rig), before);
+  forget(rig);
+  const auto forgotten = all_there_is(rig);
+  EXPECT_THAT(refused([&] { rig.up(options); }), refusal);
+  EXPECT_EQ(all_there_is(rig), forgotten);
+}
+
 }  // namespace
 }  // namespace rocca::scenarios

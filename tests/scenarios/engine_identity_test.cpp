@@ -6,6 +6,7 @@
 namespace rocca::scenarios {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -227,6 +228,54 @@ TEST(Identity, ProtectRefusesDown) {
   EXPECT_THAT(refused([&] { rig.down(); }), HasSubstr("protect: true"));
   EXPECT_EQ(rig.home.dc.vms.size(), 1u);
 }
+
+// ---- what a node is
+
+std::string three_nodes(const std::string& role) {
+  return static_spec(
+      replace_all("  nodes:\n"
+                  "    n-1: { role: controlplane, address: 10.0.1.11 }\n"
+                  "    n-2: { role: ROLE, address: 10.0.1.12 }\n"
+                  "    n-3: { role: ROLE, address: 10.0.1.13 }\n",
+                  "ROLE", role));
+}
+
+struct NewRole {
+  const char* name;
+  const char* before;
+  const char* after;
+  const char* refusal;
+};
+class Roles : public testing::TestWithParam<NewRole> {};
+
+TEST_P(Roles, StayWhatTheyAreAlthoughNobodyRemembersThem) {
+  ClusterRig rig;
+  rig.write_spec(three_nodes(GetParam().before));
+  ASSERT_TRUE(rig.up().ok());
+  const auto before = identities(rig);
+  const std::string config = rig.home.estate.truth(101).config;
+  rig.write_spec(three_nodes(GetParam().after));
+  resources::RunOptions options = allow_data_loss();
+  options.policy.allowed.insert({engine::Effect::Replace, engine::Effect::PowerCycle});
+  EXPECT_THAT(refused([&] { rig.up(options); }), HasSubstr(GetParam().refusal));
+  rig.lose_state();
+  rig.files.remove("/clusters/blue/rocca.lock");
+  EXPECT_THAT(refused([&] { rig.up(options); }), HasSubstr(GetParam().refusal));
+  // Its VM says it as well, while nobody is at home.
+  arm(rig, "- { at: 0s, crash: 101 }\n");
+  rig.home.world.run_for(1min);
+  EXPECT_THAT(refused([&] { rig.up(options); }), HasSubstr(GetParam().refusal));
+  EXPECT_EQ(identities(rig), before);
+  EXPECT_EQ(rig.home.estate.truth(101).config, config);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Identity, Roles,
+    testing::Values(NewRole{"Workers", "worker", "controlplane",
+                            "n-2 is a worker, and the spec makes it a control plane"},
+                    NewRole{"ControlPlanes", "controlplane", "worker",
+                            "n-2 is a control plane, and the spec makes it a worker"}),
+    [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace
 }  // namespace rocca::scenarios
