@@ -23,6 +23,11 @@ const spec::LockedNode* find(const spec::Lock& lock, const std::string& node) {
 
 }  // namespace
 
+void place(spec::LockedNode& node, std::uint64_t vmid) {
+  if (!node.vmid) node.uuid.reset();
+  node.vmid = vmid;
+}
+
 std::map<std::string, std::string> choose_hosts(const spec::Spec& spec, const spec::Lock& before,
                                                 const Occupied& occupied) {
   std::map<std::string, std::string> chosen;

@@ -34,4 +34,8 @@ std::map<std::string, std::string> choose_hosts(const spec::Spec& spec, const sp
 std::map<std::string, std::uint64_t> choose_vmids(const spec::Spec& spec, const spec::Lock& before,
                                                   const Occupied& occupied);
 
+/// Gives a node its VM id. One that was a machine that is already there has a UUID and no id in the
+/// lock: that UUID is not the VM's, and both together would mean a VM that was taken over.
+void place(spec::LockedNode& node, std::uint64_t vmid);
+
 }  // namespace rocca::locking

@@ -91,7 +91,9 @@ bool all_placed(const spec::Spec& spec, const spec::Lock& before) {
 void lock_nodes(const spec::Spec& spec, const spec::Lock& before, spec::Lock& lock,
                 const Sources& sources) {
   for (const spec::Node& node : spec.nodes)
-    if (node.existing && node.existing->uuid) lock.nodes[node.name].uuid = **node.existing->uuid;
+    // Beside the id of the VM that it was before it would mean a VM that was taken over.
+    if (node.existing && node.existing->uuid && !lock.nodes[node.name].vmid)
+      lock.nodes[node.name].uuid = **node.existing->uuid;
   if (!spec.proxmox || all_placed(spec, before)) return;
   choose_nodes(spec, before, lock, sources.look(), sources.is_free);
 }
@@ -176,7 +178,7 @@ void choose_nodes(const spec::Spec& spec, const spec::Lock& before, spec::Lock& 
   for (bool settled = false; !settled;) {
     settled = true;
     for (const auto& [name, vmid] : choose_vmids(spec, before, there)) {
-      lock.nodes[name].vmid = vmid;
+      place(lock.nodes[name], vmid);
       const auto locked = before.nodes.find(name);
       const bool ours = (locked != before.nodes.end() && locked->second.vmid == vmid) ||
                         spec.find_node(name)->machine->vmid;

@@ -16,7 +16,7 @@ spec::Lock choose(const spec::Spec& spec, const spec::Lock& lock, const Choices&
   for (const auto& [node, host] : locking::choose_hosts(spec, lock, there))
     chosen.nodes[node].host = host;
   for (const auto& [node, vmid] : locking::choose_vmids(spec, lock, there))
-    chosen.nodes[node].vmid = vmid;
+    locking::place(chosen.nodes[node], vmid);
   return chosen;
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "engine/schedule.hpp"
+#include "locking/choose.hpp"
 #include "locking/resolve.hpp"
 #include "resources/addon_source.hpp"
 #include "resources/choose.hpp"
@@ -262,7 +263,7 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
         chosen.vmid && !chosen.uuid && !node->machine->vmid &&
         !choices.taken.contains(static_cast<proxmox::Vmid>(*chosen.vmid)) &&
         engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours;
-    if (!chosen.vmid || moved) chosen.vmid = vm.row.vmid;
+    if (!chosen.vmid || moved) locking::place(chosen, vm.row.vmid);
     if (chosen.host.empty() || moved) chosen.host = vm.row.node;
   }
   // Where there is but one host to choose from, nobody needs to know who else is there.
@@ -593,10 +594,15 @@ engine::Report Run::up(const engine::EventSink& events) {
     if (engine::kind_of(address) != "machine") continue;
     const spec::Node* node = impl.cluster.spec.find_node(fact(item.facts, "node"));
     if (node == nullptr || !node->existing) continue;
+    // It was a VM before: while that is there its id stays, and without a UUID beside it, because
+    // both together mean a VM that was taken over.
+    spec::LockedNode& chosen = learned.nodes[node->name];
+    if (chosen.vmid && impl.up->prior.items.contains(vm_address(node->name))) continue;
+    if (chosen.vmid) chosen = {};
     // Once pinned, only the user says that it is another machine by now.
     const auto uuid = Uuid::parse(fact(item.facts, "uuid"));
     if (!uuid) continue;
-    std::optional<Uuid>& pinned = learned.nodes[node->name].uuid;
+    std::optional<Uuid>& pinned = chosen.uuid;
     if (!pinned || (node->existing->uuid && **node->existing->uuid == *uuid)) pinned = uuid;
   }
   forget_adopted(learned, [&](const std::string& node) {

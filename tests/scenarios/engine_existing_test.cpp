@@ -557,5 +557,38 @@ TEST(Existing, NobodyIsMadeAControlPlane) {
   EXPECT_EQ(all_there_is(rig), forgotten);
 }
 
+TEST(Existing, ANodeThatWasAVmHasNoVmInTheLockAnyMore) {
+  ClusterRig rig;
+  const auto spec = [](const std::string& worker) {
+    return static_spec(
+        fmt::format("  nodes:\n"
+                    "    cp-1: {{ role: controlplane, address: 10.0.1.11 }}\n"
+                    "    w-1: {{ role: worker, {} }}\n",
+                    worker));
+  };
+  raise(rig, spec("address: 10.0.1.21"));
+  make_machine(rig, 700, "10.0.3.1");
+  const auto locked = [&] { return spec::find_lock(rig.files, "/clusters/blue")->nodes.at("w-1"); };
+  ASSERT_EQ(locked().vmid, 101u);
+  rig.write_spec(spec("address: 10.0.3.1, existing: true"));
+  const engine::Report report = rig.up(allow_data_loss());
+  ASSERT_TRUE(report.ok()) << problems(report);
+  EXPECT_FALSE(rig.home.dc.vms.contains(101));
+  EXPECT_FALSE(locked().vmid);
+  EXPECT_EQ(locked().host, "");
+  EXPECT_EQ(to_string(*locked().uuid), uuid_of(rig, 700));
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  // The other way round its UUID goes, and the VM is one that rocca has made.
+  rig.write_spec(spec("address: 10.0.1.21"));
+  const engine::Report back = rig.up(allow_data_loss());
+  ASSERT_TRUE(back.ok()) << problems(back);
+  EXPECT_TRUE(locked().vmid);
+  EXPECT_FALSE(locked().uuid);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  const engine::Report down = rig.down();
+  EXPECT_TRUE(down.ok()) << problems(down);
+  EXPECT_EQ(rig.home.dc.vms.size(), 1u);
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
