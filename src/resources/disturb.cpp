@@ -109,7 +109,9 @@ void wait_for_workers(World& world, const std::string& node) {
 /// is right, and the rest is its configuration's.
 std::string trouble_of_worker(const Disturbance& disturbance, const talos::Sight& sight) {
   if (!answers(sight)) return talos::until_secure(sight).waiting_for;
-  if (!disturbance.ran || sight.door == talos::Door::Maintenance) return "";
+  // One that nobody could ask before boots like any other.
+  const bool runs_up = disturbance.ran || (disturbance.restarts && !disturbance.answered);
+  if (!runs_up || sight.door == talos::Door::Maintenance) return "";
   if (const talos::Progress running = talos::until_running(sight); !running.done)
     return running.waiting_for;
   return runs(sight, kubelet) ? "" : "its kubelet";
@@ -216,6 +218,9 @@ void is_well_again(World& world, const std::string& node) {
 Progress until_well_again(World& world, const Disturbance& disturbance, const std::string& where) {
   // Of an earlier run: what is to be done now may be the way back. The others look before they go.
   if (!world.survey.is_awaited(wait_of(disturbance.node))) return Ready{};
+  // Whose answer was lost is asked after at once, when it may not have noticed yet.
+  if (const Duration early = world.survey.too_early(wait_of(disturbance.node)); early > 0s)
+    return NotYet{wait_of(disturbance.node), early};
   const std::string trouble = trouble_of(world, disturbance, where);
   if (trouble.empty()) {
     is_well_again(world, disturbance.node);

@@ -220,6 +220,9 @@ class MachineKind final : public Thing {
   /// itself; only a node that stays as it is for a while did not get it.
   Progress probe_unknown(World& world) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    // One that was changed while it ran may have been cut off by it.
+    if (const auto changed = find_disturbance(world, wish_.node); changed && !changed->restarts)
+      return until_well_again(world, *changed, where.address);
     if (where.address.empty()) return Ready{};
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop, Detail::Status);

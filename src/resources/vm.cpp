@@ -34,6 +34,7 @@ constexpr const char* hint_of = "hint";
 constexpr const char* leaving = "leaving";  // how far one is that is made anew
 
 constexpr const char* until_reset = "reset";  // a receipt
+constexpr const char* starts = "starts";      // in place of a task whose id is not known yet
 
 /// A node's VM: one that proves to be ours, as the spec says it, running.
 class VmKind final : public Thing {
@@ -136,7 +137,17 @@ class VmKind final : public Thing {
     world.survey.suspect(wish_.create.vmid);
     world.survey.refresh(world.proxmox());
     forget(world);
-    return Ready{};
+    const auto disturbed = find_disturbance(world, wish_.node);
+    if (!disturbed || (disturbed->restarts && disturbed->task != starts)) return Ready{};
+    // It may have been carried out: then the node is watched as if that had been said.
+    if (disturbed->restarts) {
+      const auto row = world.survey.find(world.proxmox(), wish_.create.vmid);
+      const auto status = row ? world.proxmox().find_status(row->node, row->vmid) : std::nullopt;
+      if (!status || status->status != "running") return Ready{};
+      note(world, row->vmid, row->node, "running");
+    }
+    return until_well_again(world, *disturbed,
+                            whereabouts(world, wish_.node, wish_.identity.uuid).address);
   }
 
   Fields claims() const override {
@@ -504,6 +515,10 @@ class VmKind final : public Thing {
   /// A worker that this run has switched off or made anew must be seen again.
   Receipt start(World& world, const proxmox::VmRow& row) const {
     auto restarted = wish_.control_plane ? std::nullopt : find_disturbance(world, wish_.node);
+    if (restarted) {
+      restarted->task = starts;
+      world.survey.disturbs(wish_.node, restarted->token());
+    }
     const Receipt started{world.proxmox().start_vm(row.node, row.vmid).text, "start"};
     if (!restarted) return started;
     Receipt receipt = in_time(world, started);
@@ -561,7 +576,10 @@ class VmKind final : public Thing {
   Progress probe_moved(World& world, const Disturbance& moved) const {
     forget(world);
     if (const auto upid = proxmox::Upid::parse(moved.task)) {
-      const Progress task = follow_task(world, moved.task, doing(upid->type));
+      // One whose answer was lost may have started it already.
+      const bool started = upid->type == "qmstart" || upid->type == "hastart";
+      const Progress task = started ? probe_task(world, *upid, {moved.task})
+                                    : follow_task(world, moved.task, doing(upid->type));
       if (std::holds_alternative<NotYet>(task)) return task;
     }
     return until_well_again(world, moved,

@@ -476,5 +476,71 @@ TEST(Workers, HarmlessChangesGoAllAtOnce) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(order[i].front(), '+') << order[i];
 }
 
+// ---- answers that never came
+
+/// Moves a card, or applies a configuration, and loses the answer of the first.
+class Forgetful final : public net::Transport {
+ public:
+  Forgetful(net::Transport& inner, std::string path) : inner_(inner), path_(std::move(path)) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (lost_ || request.method == "GET" || request.url.find(path_) == std::string::npos)
+      return inner_.exchange(request, sink, std::move(stop));
+    lost_ = true;
+    net::MemorySink unheard;
+    inner_.exchange(request, unheard, std::move(stop));
+    throw Error(Fault::Lost, "the answer was lost");
+  }
+
+ private:
+  net::Transport& inner_;
+  std::string path_;
+  bool lost_ = false;
+};
+
+TEST(Disturb, AControlPlaneIsWatchedAlthoughTheAnswerWasLost) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(3, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(with_vlan(3, 77));
+  Forgetful forgetful{rig.counting, "/config"};
+  rig.transport = &forgetful;
+  const engine::Report report = rig.up();
+  ASSERT_EQ(tagged(rig, "77").size(), 1u) << problems(report);
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("is not well"), HasSubstr("tag=77"),
+                                      HasSubstr("the other control planes are left as they were")));
+}
+
+TEST(Workers, OneIsWatchedAlthoughTheAnswerWasLost) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 4)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(workers_in_vlan(4, 77));
+  Forgetful forgetful{rig.counting, "/config"};
+  rig.transport = &forgetful;
+  const engine::Report report = rig.up();
+  ASSERT_EQ(tagged(rig, "77").size(), 1u) << problems(report);
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("is not well"), HasSubstr("tag=77"),
+                                      HasSubstr("the other workers are left as they were")));
+}
+
+TEST(Workers, OneThatStartsIsWatchedAlthoughTheAnswerWasLost) {
+  ClusterRig rig;
+  rig.write_spec(workers_with(3, ""));
+  ASSERT_TRUE(rig.up().ok());
+  rig.write_spec(workers_with(3, ", cpu: x86-64-v3"));
+  Forgetful forgetful{rig.counting, "/status/start"};
+  rig.transport = &forgetful;
+  rig.log.clear();
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::PowerCycle);
+  const engine::Report report = rig.up(options);
+  EXPECT_TRUE(report.ok()) << problems(report);
+  // Nobody else is switched off before it is there again.
+  EXPECT_EQ(most_at_once(order_of(rig, "vm")), 1u);
+  EXPECT_THAT(rig.log, Contains(HasSubstr("to be well again: ")));
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
