@@ -2,6 +2,7 @@
 // observing.
 
 #include "engine/execute.hpp"
+#include "engine/proven.hpp"
 #include "engine/toy_test_support.hpp"
 
 #include <gmock/gmock.h>
@@ -350,6 +351,23 @@ TEST(Observe, LearnsWhatItFindsInTheOrderOfNeeds) {
   };
   observe(rig.desired, rig.graph, rig.worlds, *rig.runner, 4, {});
   EXPECT_THAT(rig.worlds.known(), Not(Contains(testing::Key("machine/a")))) << "it is gone";
+}
+
+TEST(Observe, AsksAgainUnlessThatIsProvedToBeInVain) {
+  Rig rig;
+  rig.desired.wanted = resources({wish("vm/a"), wish("vm/b")});
+  rig.graph = build(rig.desired, {});
+  std::map<std::string, int> asked;
+  rig.site.on_edge = [&](const std::string& edge) {
+    if (!edge.starts_with("before")) return;
+    ++asked[edge];
+    const Error away(Fault::Unreachable, "nobody answers");
+    if (edge == "before read vm/a") throw Proven(away);
+    throw away;
+  };
+  const Observed observed = observe(rig.desired, rig.graph, rig.worlds, *rig.runner, 4, {});
+  EXPECT_THAT(asked, ElementsAre(Pair("before read vm/a", 1), Pair("before read vm/b", 3)));
+  EXPECT_EQ(observed.failed.size(), 2u);
 }
 
 }  // namespace

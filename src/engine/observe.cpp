@@ -1,4 +1,5 @@
 #include "engine/execute.hpp"
+#include "engine/proven.hpp"
 #include "engine/schedule.hpp"
 
 namespace rocca::engine {
@@ -48,6 +49,9 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
       try {
         worlds.with(address, stop,
                     [&](World& world) { reading.live = reading.resource->read(world); });
+      } catch (const Proven& error) {
+        reading.error = error;
+        reading.tries = most_tries;
       } catch (const Error& error) {
         reading.error = error;
       } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "engine/proven.hpp"
 #include "proxmox/property_string.hpp"
 
 #include <fmt/format.h>
@@ -28,7 +29,9 @@ constexpr Duration lookback = 24h * 14;
 constexpr Duration list_lasts = 1s;
 constexpr Duration a_moment = 500ms;
 // Who asks again sooner gets the same answer: a host that is off makes everybody wait for nothing.
+// It is asked ever more rarely: a list that tells of it again comes first.
 constexpr Duration off_for = 5s;
+constexpr unsigned most_doublings = 6;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
 constexpr Duration statistics_lag = 12s;
 
@@ -182,7 +185,7 @@ auto Survey::asking(proxmox::Client& client, const std::string& host, Body&& bod
   {
     const std::lock_guard lock{mutex_};
     const auto off = off_.find(host);
-    if (off != off_.end() && clock_.tick() - off->second < off_for) throw_off(host);
+    if (off != off_.end() && clock_.tick() < off->second.until) throw_off(host);
   }
   try {
     auto answer = body();
@@ -208,16 +211,20 @@ bool Survey::proves_off(proxmox::Client& client, const std::string& host) {
     return each.name == host && !each.online;
   });
   const std::lock_guard lock{mutex_};
-  if (off)
-    off_[host] = clock_.tick();
-  else
+  if (off) {
+    Off& its = off_[host];
+    its.until = clock_.tick() + off_for * (1u << std::min(its.times, most_doublings));
+    ++its.times;
+  } else {
     off_.erase(host);
+  }
   return off;
 }
 
 void Survey::throw_off(const std::string& host) {
-  throw Error(Fault::Unreachable, fmt::format("host {} is off", host))
-      .hint(fmt::format("once {} is back, the same command goes on from here", host));
+  throw engine::Proven(
+      Error(Fault::Unreachable, fmt::format("host {} is off", host))
+          .hint(fmt::format("once {} is back, the same command goes on from here", host)));
 }
 
 bool Survey::is_off(const std::string& host) {

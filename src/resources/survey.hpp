@@ -271,7 +271,11 @@ class Survey {
   std::size_t turn_ = 0;
   unsigned first_knocks_ = 0;
   std::set<proxmox::Vmid> marked_;
-  std::map<std::string, Tick> off_;  // hosts, and when they were found so
+  struct Off {
+    Tick until{};  // it is not asked before
+    unsigned times = 0;
+  };
+  std::map<std::string, Off> off_;  // hosts
   std::map<proxmox::Vmid, std::string> expected_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
 };

@@ -93,6 +93,25 @@ TEST_F(DeadHost, DriftTellsTheRest) {
   EXPECT_THAT(told, Contains(AllOf(HasSubstr("vm/cp-3 state"), HasSubstr("host pve3 is off"))));
 }
 
+TEST_F(DeadHost, IsAskedOnceInARun) {
+  turn("down");
+  const auto asked = [&] {
+    std::size_t count = 0;
+    for (const auto& [what, times] : rig.counting.counts)
+      if (what.find("/nodes/pve3/") != std::string::npos) count += times;
+    rig.counting.counts.clear();
+    return count;
+  };
+  static_cast<void>(asked());
+  static_cast<void>(rig.plan());
+  EXPECT_EQ(asked(), 1u);
+  write(3);
+  EXPECT_FALSE(rig.up().ok());
+  EXPECT_EQ(asked(), 1u);
+  EXPECT_FALSE(rig.down().ok());
+  EXPECT_EQ(asked(), 1u);
+}
+
 TEST_F(DeadHost, UpAddsAWorkerElsewhereAndNamesTheHost) {
   turn("down");
   const std::vector<unsigned> before = ids();
