@@ -209,11 +209,13 @@ class MachineKind final : public Thing {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (const auto disturbance = Disturbance::parse(receipt.token))
       return until_well_again(world, *disturbance, where.address);
-    if (where.address.empty()) return NotYet{where.told, where.ask_again};
+    // Nobody tells of a machine that is off where it is.
+    if (where.address.empty())
+      return kept_running(world, talos::Door::Closed, NotYet{where.told, where.ask_again});
     const bool reboots = receipt.token.starts_with(until_reboot);  // then etcd counts, too
     const auto [sight, at_home] =
         glance(world, where.address, reboots ? Detail::Services : Detail::Status);
-    return kept_running(world, sight, ask(world, receipt, where.address, sight, at_home));
+    return kept_running(world, sight.door, ask(world, receipt, where.address, sight, at_home));
   }
 
   /// An apply was sent in maintenance mode, and its answer never came. Whether it arrived shows by
@@ -227,7 +229,7 @@ class MachineKind final : public Thing {
     const talos::Sight sight =
         talos::look(world.transport, world.access(where.address), world.stop, Detail::Status);
     // Its VM may have gone off since: then nothing would ever show.
-    return kept_running(world, sight, probe_applied(world, sight));
+    return kept_running(world, sight.door, probe_applied(world, sight));
   }
 
   Receipt destroy(World&, const Live&) const override { return {}; }  // it goes with its VM
@@ -548,13 +550,13 @@ class MachineKind final : public Thing {
   /// A node that is silent for long may be off: its host was lost and came back after the VM was
   /// looked at, or while we wait. The VM proved to be ours in this run; it is only started again.
   /// That is asked of its host, which takes three calls at a time: so with its lane.
-  Progress kept_running(World& world, const talos::Sight& sight, Progress progress) const {
+  Progress kept_running(World& world, talos::Door seen, Progress progress) const {
     const bool with_lane = world.survey.has_lanes(address()) || wish_.by_agent;
     const auto vm = wish_.existing ? std::nullopt : world.known(vm_address(wish_.node));
     const auto vmid = parse_uint(fact(vm, "vmid"));
     auto* waits = std::get_if<NotYet>(&progress);
     const std::string name = address() + " to be on";
-    if (sight.door != talos::Door::Closed || waits == nullptr || !vmid) return progress;
+    if (seen != talos::Door::Closed || waits == nullptr || !vmid) return progress;
     if (world.survey.waiting_since(name) < silence) return progress;
     const std::string host = fact(vm, "host");
     if (!with_lane) {

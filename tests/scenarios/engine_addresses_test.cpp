@@ -93,6 +93,21 @@ TEST(Addresses, AControlPlaneWithANewLeaseIsFoundAndItsEndpointFollows) {
     EXPECT_THAT(truth.config, HasSubstr(fmt::format("https://{}:6443", places(rig).at(100))));
 }
 
+TEST(Addresses, AMachineThatGoesOffBeforeAnybodyToldWhereItIsIsStartedAgain) {
+  ClusterRig rig;
+  rig.write_spec(dhcp_spec(1, 0));
+  rig.home.dc.task_fault = [&](const auto&,
+                               const auto& task) -> std::optional<lab::pve::TaskFault> {
+    if (task.upid.type == "qmstart")
+      rig.home.world.after(3s, [&] {
+        rig.home.dc.task_fault = nullptr;
+        rig.home.estate.crash(100);
+      });
+    return std::nullopt;
+  };
+  converges(rig, 1);
+}
+
 TEST(Addresses, OneOfThreeControlPlanesWithANewLeaseKeepsQuorum) {
   ClusterRig rig;
   raise(rig, dhcp_spec(3, 0));
