@@ -101,7 +101,7 @@ class Execution {
     Step& step = add(planned.address);
     step.planned = true;
     step.action = planned.change.action;
-    step.bound = std::max(planned.change.effect, Effect::Live);
+    step.bound = std::max({planned.change.effect, planned.change.perhaps, Effect::Live});
     step.estimate = planned.estimate;
     step.patience = step.resource->patience(planned.change);
     step.change = planned.change;

@@ -99,7 +99,7 @@ class Planner {
     guard(change);
     actions_[address] = change.action;
     count(plan.summary, change);
-    plan.effect = std::max(plan.effect, change.effect);
+    plan.effect = std::max({plan.effect, change.effect, change.perhaps});
     Planned step;
     step.address = address;
     step.place = resource.place();

@@ -56,6 +56,8 @@ struct Change {
   std::string hint;
   /// Not empty: what is left over stays, and why. It is remembered, and looked at again next time.
   std::string keep;
+  /// It cannot all be seen yet: the costliest that may come to light in the same run.
+  Effect perhaps = Effect::None;
 
   bool none() const { return action == Action::None && refusal.empty(); }
   friend bool operator==(const Change&, const Change&) = default;

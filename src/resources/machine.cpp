@@ -82,10 +82,11 @@ class MachineKind final : public Thing {
     std::string installer;  // the image that would bring it there
     Duration boot_timeout{};
     Duration bootstrap_timeout{};
-    std::string applied;    // digest of the configuration that settled last; empty: never
-    std::string nowhere;    // why it could never be found; empty: it can
-    std::string host;       // of its VM
-    bool by_agent = false;  // where it is, its VM's guest agent tells
+    std::string applied;              // digest of the configuration that settled last; empty: never
+    std::string nowhere;              // why it could never be found; empty: it can
+    std::string host;                 // of its VM
+    bool by_agent = false;            // where it is, its VM's guest agent tells
+    bool endpoint_from_dhcp = false;  // it is the first control plane's lease
   };
   /// `rendered` is there when nothing but the spec decides what it says.
   MachineKind(About about, Wish wish, std::string wanted, std::shared_ptr<const Secret> rendered)
@@ -164,6 +165,11 @@ class MachineKind final : public Thing {
       change.action = wish_.applied.empty() ? Action::Create : Action::Update;
       change.effect = Effect::Live;
       change.reason = fmt::format("it does not answer{}", text.empty() ? "" : " (" + text + ")");
+      change.perhaps = at_most();
+      if (change.perhaps > Effect::Live)
+        change.reason +=
+            fmt::format(", and what its configuration lacks shows when it does (at most: {})",
+                        to_string(change.perhaps));
       return change;
     }
     for (const auto& [path, value] : live->fields) {
@@ -262,6 +268,13 @@ class MachineKind final : public Thing {
   Fields wishes() const override { return {{"config", wanted_}}; }
 
  private:
+  /// What it may cost when a silent node answers: what its configuration lacks shows only then.
+  Effect at_most() const {
+    if (wish_.applied.empty()) return Effect::Live;
+    if (wish_.applied != wanted()) return Effect::Reboot;
+    return wish_.endpoint_from_dhcp ? Effect::Service : Effect::Live;
+  }
+
   static bool disturbs(const FieldChange& field) {
     return field.effect >= Effect::Reboot ||
            talos::disturbance_at(field.field) != talos::Disturbance::None;
@@ -661,9 +674,9 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   if (node.machine) needs.push_back(vm_address(node.name));
   // Where only DHCP knows the endpoint, every configuration waits for the first control plane.
   const auto planes = spec.control_planes();
-  const bool endpoint_from_dhcp =
-      *spec.network.addressing == spec::Addressing::Dhcp && !spec.kubernetes.endpoint;
-  if (endpoint_from_dhcp && planes.front()->name != node.name && !planes.front()->address)
+  wish.endpoint_from_dhcp = *spec.network.addressing == spec::Addressing::Dhcp &&
+                            !spec.kubernetes.endpoint && !planes.front()->address;
+  if (wish.endpoint_from_dhcp && planes.front()->name != node.name)
     needs.push_back(machine_address(planes.front()->name));
   if (const state::Item* item = ground.item(machine_address(node.name)))
     wish.applied = item->settled ? item->applied : "";

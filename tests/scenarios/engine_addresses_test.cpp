@@ -108,6 +108,20 @@ TEST(Addresses, AMachineThatGoesOffBeforeAnybodyToldWhereItIsIsStartedAgain) {
   converges(rig, 1);
 }
 
+TEST(Addresses, AWorkerThatWasOffWhileItsEndpointMovedFollowsInOneRun) {
+  ClusterRig rig;
+  raise(rig, dhcp_spec(1, 1));
+  proxmox::Client client = client_with(rig, rig.home.root_token);
+  const auto stop = client.start_stop("pve1", 101);
+  while (client.find_task(stop)->running) rig.home.world.run_for(1s);
+  change_leases(rig, "100");
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_THAT(rig.home.estate.truth(101).config,
+              HasSubstr(fmt::format("https://{}:6443", places(rig).at(100))));
+}
+
 TEST(Addresses, OneOfThreeControlPlanesWithANewLeaseKeepsQuorum) {
   ClusterRig rig;
   raise(rig, dhcp_spec(3, 0));

@@ -57,6 +57,26 @@ TEST_P(EngineUp, AddsOneWorkerAndTouchesNothingElse) {
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
+TEST_P(EngineUp, AWorkerThatWasOffGetsWhatItLacksInOneRun) {
+  ClusterRig rig{home()};
+  rig.write_spec(static_spec(pools(1, 1)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.estate.crash(101);
+  rig.home.world.run_for(std::chrono::seconds{30});
+  // What restarts its kubelet cannot be seen while it is off.
+  rig.write_spec(replace_all(
+      static_spec(pools(1, 1)), "extensions: [qemu-guest-agent]",
+      "extensions: [qemu-guest-agent], patches: { worker: [ { machine: { kubelet: { extraArgs: { "
+      "max-pods: \"200\" } } } } ] }"));
+  EXPECT_THAT(differences(rig.plan()),
+              Contains(AllOf(HasSubstr("machine/worker-1: it does not answer"),
+                             HasSubstr("what its configuration lacks shows when it does"))));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(rig.home.estate.truth(101).config, HasSubstr("max-pods"));
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 TEST_P(EngineUp, GoesFromOneControlPlaneToThree) {
   ClusterRig rig{home()};
   rig.write_spec(static_spec(pools(1, 1)));
