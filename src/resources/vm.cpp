@@ -395,8 +395,7 @@ class VmKind final : public Thing {
   }
 
   proxmox::VmRow get_template(World& world) const {
-    for (proxmox::VmRow& row : world.survey.rows(world.proxmox()))
-      if (row.is_template && row.name == wish_.from_template) return std::move(row);
+    if (auto found = find_template(world, wish_.from_template, wish_.host)) return *found;
     throw Error(Fault::NotFound, fmt::format("there is no template '{}'", wish_.from_template))
         .hint(
             "talos.boot.template names a VM that Proxmox calls a template; import one, or use "

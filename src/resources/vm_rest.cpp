@@ -77,6 +77,17 @@ std::vector<std::string> rest_of_create(World& world, const RestSearch& search) 
   return rest;
 }
 
+std::optional<proxmox::VmRow> find_template(World& world, const std::string& name,
+                                            const std::string& host) {
+  std::optional<proxmox::VmRow> elsewhere;
+  for (proxmox::VmRow& row : world.survey.rows(world.proxmox())) {
+    if (!row.is_template || row.name != name) continue;
+    if (row.node == host) return std::move(row);
+    if (!elsewhere) elsewhere = std::move(row);
+  }
+  return elsewhere;
+}
+
 std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Source& source) {
   proxmox::TaskFilter filter;
   filter.only_active = true;
@@ -88,12 +99,19 @@ std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Sourc
 }
 
 std::optional<proxmox::Upid> clone_under_way(World& world, const std::string& from_template) {
-  try {
-    for (const proxmox::VmRow& row : world.survey.rows(world.proxmox()))
-      if (row.is_template && row.name == from_template)
-        return clone_at_work(world, {row.vmid, row.node});
-  } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+  const auto quietly = [](const auto& ask) -> decltype(ask()) {
+    try {
+      return ask();
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;
+      return {};
+    }
+  };
+  const auto rows = quietly([&] { return world.survey.rows(world.proxmox()); });
+  for (const proxmox::VmRow& row : rows) {
+    if (!row.is_template || row.name != from_template) continue;
+    if (auto at_work = quietly([&] { return clone_at_work(world, {row.vmid, row.node}); }))
+      return at_work;
   }
   return std::nullopt;
 }

@@ -35,9 +35,14 @@ struct RestSearch {
 /// storage tells no times, only if the state remembers the create too.
 std::vector<std::string> rest_of_create(World& world, const RestSearch& search);
 
+/// A template by its name. What lies on one host cannot be cloned to another, so that each may have
+/// one of that name: the host's own, and else any.
+std::optional<proxmox::VmRow> find_template(World& world, const std::string& name,
+                                            const std::string& host);
+
 /// A clone of this source by us that is still at work: which VM it will be, nobody can tell yet.
 std::optional<proxmox::Upid> clone_at_work(World& world, const RestSearch::Source& source);
-/// The same of a template by its name. A host that is away clones nothing.
+/// The same of all templates of that name. A host that is away clones nothing.
 std::optional<proxmox::Upid> clone_under_way(World& world, const std::string& from_template);
 
 /// Nobody but a storage's owner may delete a volume; but whoever owns a VM may delete it with all

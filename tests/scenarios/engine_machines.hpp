@@ -26,27 +26,31 @@ inline std::size_t times_asked(const ClusterRig& rig, const std::string& what) {
   return found == rig.counting.counts.end() ? 0 : found->second;
 }
 
+constexpr const char* with_agent =
+    "customization:\n  systemExtensions:\n    officialExtensions: "
+    "[siderolabs/qemu-guest-agent]\n";
+
 inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::string& name,
                         const std::string& version = "v1.11.5",
-                        const std::string& customization =
-                            "customization:\n  systemExtensions:\n    officialExtensions: "
-                            "[siderolabs/qemu-guest-agent]\n") {
-  if (rig.home.dc.storages.at("local").on("pve1").count("import/" + name) != 0) return;
+                        const std::string& customization = with_agent,
+                        const std::string& host = "pve1") {
+  if (rig.home.dc.storages.at("local").on(host).count("import/" + name) != 0) return;
   const std::string schematic = rig.home.factory.add(customization);
   proxmox::Download download;
   download.storage = "local";
   download.filename = name;
   download.url =
       fmt::format("https://factory.talos.dev/image/{}/{}/nocloud-amd64.qcow2", schematic, version);
-  wait_for(rig, client, client.start_download("pve1", download));
+  wait_for(rig, client, client.start_download(host, download));
 }
 
 /// VM 9000, a template that somebody else has made, and a spec whose nodes are clones of it.
-inline void make_template(ClusterRig& rig) {
+inline void make_template(ClusterRig& rig, unsigned vmid = 9000, const std::string& host = "pve1",
+                          const std::string& customization = with_agent) {
   proxmox::Client client = root(rig);
-  fetch_image(rig, client, "talos.qcow2");
+  fetch_image(rig, client, "talos.qcow2", "v1.11.5", customization, host);
   proxmox::VmCreate create;
-  create.vmid = 9000;
+  create.vmid = vmid;
   create.name = "talos-template";
   create.agent = true;
   create.efi_disk = proxmox::EfiDisk{"local-lvm", false};
@@ -55,8 +59,8 @@ inline void make_template(ClusterRig& rig) {
   disk.import_from = "local:import/talos.qcow2";
   create.drives["scsi0"] = disk;
   create.boot_order = {"scsi0"};
-  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create("pve1", create)));
-  wait_for(rig, client, client.start_template("pve1", 9000));
+  wait_for(rig, client, std::get<proxmox::Upid>(client.start_create(host, create)));
+  wait_for(rig, client, client.start_template(host, vmid));
   rig.home.world.run_for(std::chrono::seconds{20});
 }
 inline std::string clones(const std::string& nodes) {

@@ -140,6 +140,19 @@ TEST(EngineModes, ACloneOfATemplateBecomesOurs) {
   EXPECT_THAT(rig.home.dc.vms, SizeIs(1)) << "the template is not ours";
 }
 
+TEST(EngineModes, EveryHostClonesTheTemplateOfItsOwn) {
+  lab::Home::Options options;
+  options.hosts = {"pve1", "pve2"};
+  ClusterRig rig{options};
+  make_template(rig, 9000, "pve1");
+  make_template(rig, 9001, "pve2");
+  rig.write_spec(replace_all(clones(pools(1, 1)), "hosts: [pve1]", "hosts: [pve1, pve2]"));
+  converges(rig, 4);
+  std::set<std::string> hosts;
+  for (const unsigned vmid : {100u, 101u}) hosts.insert(rig.home.dc.vms.at(vmid).node);
+  EXPECT_THAT(hosts, SizeIs(2)) << "what lies on one host cannot be cloned to another";
+}
+
 TEST(EngineModes, MachinesThatAreThereBecomeACluster) {
   ClusterRig rig;
   make_machine(rig, 700, "10.0.3.1");
