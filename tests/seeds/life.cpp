@@ -1,8 +1,9 @@
 #include "seeds/life.hpp"
 
-#include "scenarios/engine_rig.hpp"
+#include "scenarios/engine_machines.hpp"
 #include "seeds/crew.hpp"
 #include "seeds/promises.hpp"
+#include "seeds/shape.hpp"
 #include "seeds/weather.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ class Life {
  public:
   Life(std::uint64_t number, bool loud)
       : dice_(SeededEntropy{number}.fork("family")),
-        shape_(draw_shape(dice_)),
+        shape_(draw_shape(dice_, bundles)),
         rig_(home_of(number, shape_)),
         weather_(rig_, Dice{SeededEntropy{number}.fork("family weather")}, outcome_),
         watch_(rig_),
@@ -43,6 +44,7 @@ class Life {
         loud_(loud) {
     rig_.loud = loud;
     rig_.self_contained = true;
+    weather_.dhcp = shape_.dhcp();
     watch_.hosts_lost = [this] { return outcome_.of(Trouble::LostHost); };
   }
 
@@ -52,8 +54,10 @@ class Life {
     const bool kept = guarded([&] {
       rig_.transport = &watch_;
       some_foreigners();
+      if (shape_.boot == Shape::Boot::Template) some_templates();
       outcome_.hosts = shape_.hosts > 1 ? 1 : 0;
       outcome_.old = shape_.new_release ? 0 : 1;
+      note_modes();
       want(shape_.planes, shape_.workers);
       // Many share it, so that most have troubles there.
       raise(dice_.one_in(8) ? 0 : dice_.between(1, 2));
@@ -111,31 +115,6 @@ class Life {
   }
 
  private:
-  struct Shape {
-    unsigned hosts = 1, planes = 1, workers = 0;
-    bool new_release = true;
-    std::uint64_t bundle = 0;
-  };
-
-  static Shape draw_shape(Dice& dice) {
-    Shape shape;
-    shape.hosts = dice.one_in(2) ? 1 : dice.between(2, 3);
-    // Most are small, because most mistakes show there and more lives find more of them.
-    shape.planes = dice.one_in(16) ? 3 : 1;
-    shape.workers = !dice.one_in(3) ? 0 : dice.one_in(4) ? 2 : 1;
-    shape.new_release = !dice.one_in(2);
-    shape.bundle = dice.below(bundles);
-    return shape;
-  }
-
-  static lab::Home::Options home_of(std::uint64_t seed, const Shape& shape) {
-    lab::Home::Options options;
-    options.seed = seed;
-    options.release = shape.new_release ? lab::pve::Release::v9() : lab::pve::Release::v8_4();
-    options.hosts = lab::parse_hosts(std::to_string(shape.hosts));
-    return options;
-  }
-
   template <class Body>
   bool guarded(const Body& body) {
     try {
@@ -170,6 +149,14 @@ class Life {
     if (loud_) fmt::print("== {}\n", what);
   }
 
+  void note_modes() {
+    if (shape_.addressing == Shape::Addressing::Dhcp) outcome_.note(Mode::Dhcp);
+    if (shape_.addressing == Shape::Addressing::Searched) outcome_.note(Mode::Searched);
+    if (shape_.addressing == Shape::Addressing::Meta) outcome_.note(Mode::Meta);
+    if (shape_.boot == Shape::Boot::Iso) outcome_.note(Mode::Iso);
+    if (shape_.boot == Shape::Boot::Template) outcome_.note(Mode::Template);
+  }
+
   // ---- what the user wants
 
   void want(unsigned planes, unsigned workers) {
@@ -179,11 +166,7 @@ class Life {
     if (workers > 0) outcome_.workers = 1;
     for (unsigned i = 1; i <= planes; ++i) promises_.nodes.insert(fmt::format("cp-{}", i));
     for (unsigned i = 1; i <= workers; ++i) promises_.nodes.insert(fmt::format("worker-{}", i));
-    std::string hosts;
-    for (unsigned i = 1; i <= shape_.hosts; ++i)
-      hosts += fmt::format("{}pve{}", i == 1 ? "[" : ", ", i);
-    rig_.write_spec(scenarios::static_spec(scenarios::pools(planes, workers), hosts + "]",
-                                           "  timeouts: { boot: 4m, bootstrap: 5m }\n"));
+    rig_.write_spec(spec_of(shape_));
   }
 
   resources::RunOptions allowed() const {
@@ -334,6 +317,7 @@ class Life {
 
   void chapter() {
     // What is seldom possible is tried more often.
+    if (shape_.dhcp() && dice_.one_in(3)) return leases_change();
     switch (dice_.below(20)) {
       case 0:
       case 1:
@@ -437,6 +421,16 @@ class Life {
     somebody_stops(any_of_ours());
   }
 
+  /// Of all nodes, but never of two members of etcd: their quorum would be gone.
+  void leases_change() {
+    const bool all = shape_.planes == 1 && dice_.one_in(2);
+    const std::string whose = all ? "all" : std::to_string(any_of_ours());
+    say(fmt::format("leases change: {}", whose));
+    outcome_.count(Turn::Lease);
+    lab::Faults::parse(fmt::format("- at: 0s\n  lease: {}\n", whose), "leases").arm(rig_.home);
+    rig_.home.world.run_for(std::chrono::seconds{dice_.between(0, 90)});
+  }
+
   void lose_memory() {
     say("the state is lost");
     rig_.lose_state();
@@ -457,6 +451,16 @@ class Life {
                              {"cores", "2"},
                              {"smbios1", "uuid=" + to_string(Uuid::v4(rig_.entropy))}});
     rig_.home.world.run_for(15s);
+  }
+
+  /// On each host one, because what lies on one cannot be cloned to another.
+  void some_templates() {
+    promises_.clones = true;
+    for (unsigned i = 1; i <= shape_.hosts; ++i) {
+      scenarios::make_template(rig_, 9000 + i, fmt::format("pve{}", i),
+                               shape_.agent() ? scenarios::with_agent : "customization: {}\n");
+      promises_.leave_alone(9000 + i);
+    }
   }
 
   /// Somebody's VM looks like one of ours. It is not touched, whatever is said about it.

@@ -20,15 +20,25 @@ enum class Trouble {
   FailedAfterItsWork,
   FullStorage,
   LostHost,
+  ChangedLease,
   BadWire,
   CtrlC,
   PowerCut,
 };
-constexpr std::array trouble_names = {
-    "lost answers",  "cut connections", "answers 500",  "answers 595",
-    "answers 596",   "late answers",    "failed tasks", "tasks that failed after their work",
-    "full storages", "lost hosts",      "unkind wires", "Ctrl-C",
-    "power cuts"};
+constexpr std::array trouble_names = {"lost answers",
+                                      "cut connections",
+                                      "answers 500",
+                                      "answers 595",
+                                      "answers 596",
+                                      "late answers",
+                                      "failed tasks",
+                                      "tasks that failed after their work",
+                                      "full storages",
+                                      "lost hosts",
+                                      "leases that changed in a run",
+                                      "unkind wires",
+                                      "Ctrl-C",
+                                      "power cuts"};
 static_assert(trouble_names.size() == static_cast<std::size_t>(Trouble::PowerCut) + 1);
 
 /// What users and other people do in between.
@@ -42,6 +52,7 @@ enum class Turn {
   LostState,
   LostStateAndLock,
   Stranger,
+  Lease,
   Rebirth,
 };
 constexpr std::array turn_names = {"settings changed by others",
@@ -53,8 +64,20 @@ constexpr std::array turn_names = {"settings changed by others",
                                    "states lost",
                                    "states and locks lost",
                                    "strangers that look like us",
+                                   "leases changed",
                                    "razed and raised again"};
 static_assert(turn_names.size() == static_cast<std::size_t>(Turn::Rebirth) + 1);
+
+/// How its nodes come to be.
+enum class Mode {
+  Dhcp,
+  Searched,
+  Meta,
+  Iso,
+  Template,
+};
+constexpr std::array mode_names = {"DHCP", "DHCP without a guest agent", "META", "ISOs", "clones"};
+static_assert(mode_names.size() == static_cast<std::size_t>(Mode::Template) + 1);
 
 /// What was in one life.
 struct Counts {
@@ -63,12 +86,13 @@ struct Counts {
   std::uint64_t troubled = 0;  // of these, those that did not end well and were repeated
   std::array<std::uint64_t, trouble_names.size()> troubles{};  // those that hit
   std::array<std::uint64_t, turn_names.size()> turns{};
-  std::uint64_t large = 0;       // it had three control planes
-  std::uint64_t workers = 0;     // it had any
-  std::uint64_t hosts = 0;       // more than one
-  std::uint64_t old = 0;         // on Proxmox VE 8.4
-  std::uint64_t exchanges = 0;   // requests to everybody
-  double simulated_seconds = 0;  // how long it was for those inside
+  std::array<std::uint64_t, mode_names.size()> modes{};  // 1: it was so
+  std::uint64_t large = 0;                               // it had three control planes
+  std::uint64_t workers = 0;                             // it had any
+  std::uint64_t hosts = 0;                               // more than one
+  std::uint64_t old = 0;                                 // on Proxmox VE 8.4
+  std::uint64_t exchanges = 0;                           // requests to everybody
+  double simulated_seconds = 0;                          // how long it was for those inside
   // How it began. What lives share is counted once.
   std::uint64_t beginnings = 0;
   std::uint64_t stormy_beginnings = 0;  // something struck
@@ -76,6 +100,7 @@ struct Counts {
 
   void count(Trouble trouble) { ++troubles[static_cast<std::size_t>(trouble)]; }
   void count(Turn turn) { ++turns[static_cast<std::size_t>(turn)]; }
+  void note(Mode mode) { modes[static_cast<std::size_t>(mode)] = 1; }
   std::uint64_t of(Trouble trouble) const { return troubles[static_cast<std::size_t>(trouble)]; }
 };
 

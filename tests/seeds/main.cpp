@@ -48,6 +48,7 @@ struct Sum {
     all.troubled += outcome.troubled;
     for (std::size_t i = 0; i < all.troubles.size(); ++i) all.troubles[i] += outcome.troubles[i];
     for (std::size_t i = 0; i < all.turns.size(); ++i) all.turns[i] += outcome.turns[i];
+    for (std::size_t i = 0; i < all.modes.size(); ++i) all.modes[i] += outcome.modes[i];
     all.large += outcome.large;
     all.workers += outcome.workers;
     all.hosts += outcome.hosts;
@@ -161,16 +162,22 @@ void summarise(const Sum& sum, const Options& options, double took) {
       "lives with workers {}, with three control planes {}, on several hosts {}, on Proxmox VE 8.4 "
       "{}\n",
       all.workers, all.large, all.hosts, all.old);
+  fmt::print("lives by how their nodes came to be: {}\n",
+             listed(all.modes, rocca::seeds::mode_names));
 }
 
 /// What was tried too seldom to show anything, for a thousand lives; empty: nothing.
 std::string too_seldom(const Sum& sum) {
   if (sum.lives < 1000) return "";
   const std::uint64_t least = sum.lives / 10, seldom = sum.lives / 50;
+  const auto only_some = static_cast<std::size_t>(rocca::seeds::Trouble::ChangedLease);
   for (std::size_t i = 0; i < sum.all.troubles.size(); ++i)
-    if (sum.all.troubles[i] < least) return rocca::seeds::trouble_names[i];
+    if (sum.all.troubles[i] < (i == only_some ? seldom : least))
+      return rocca::seeds::trouble_names[i];
   for (std::size_t i = 0; i < sum.all.turns.size(); ++i)
     if (sum.all.turns[i] < seldom) return rocca::seeds::turn_names[i];
+  for (std::size_t i = 0; i < sum.all.modes.size(); ++i)
+    if (sum.all.modes[i] < seldom) return std::string("lives with ") + rocca::seeds::mode_names[i];
   if (sum.all.beginnings < sum.lives / rocca::seeds::family) return "beginnings";
   if (sum.all.stormy_beginnings < sum.all.beginnings / 2) return "beginnings in bad weather";
   if (sum.all.early_troubles < least) return "faults in beginnings";

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocca::seeds {
 
 namespace {
@@ -110,6 +112,9 @@ void Promises::check() {
 void Promises::check_up(const engine::Plan& second, std::size_t vms) {
   const auto left = scenarios::differences(second);
   if (!left.empty()) throw Broken{"the second plan is not empty:\n" + join(left, "\n")};
+  for (const unsigned vmid : ours())
+    if (is_fresh_clone(rig_.home.dc.vms.at(vmid)))
+      throw Broken{fmt::format("VM {} has no mark", vmid)};
   if (ours().size() != vms) throw Broken{fmt::format("{} VMs for {} nodes", ours().size(), vms)};
   const std::size_t bootstraps = rig_.home.estate.bootstraps().size();
   if (bootstraps != lives)
@@ -145,6 +150,18 @@ void Promises::check_foreign() const {
   }
 }
 
+bool Promises::is_fresh_clone(const lab::pve::Vm& vm) const {
+  const std::string* notes = vm.find("description");
+  const std::string* smbios = vm.find("smbios1");
+  if (!clones || notes == nullptr ||
+      (smbios != nullptr && smbios->find("sku=") != std::string::npos))
+    return false;
+  return std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
+    const Uuid uuid = engine::derive_uuid(rig_.bundle->cluster_id, node);
+    return notes->find(to_string(uuid)) != std::string::npos;
+  });
+}
+
 void Promises::check_marks() const {
   std::map<std::string, unsigned> owners;
   for (const auto& [vmid, vm] : rig_.home.dc.vms) {
@@ -152,6 +169,7 @@ void Promises::check_marks() const {
     const std::string* text = vm.find("smbios1");
     // While Proxmox makes one, its file says nothing but that.
     if (text == nullptr && vm.find("lock") != nullptr) continue;
+    if (is_fresh_clone(vm)) continue;
     const auto smbios = text == nullptr ? std::nullopt : proxmox::Smbios::parse(*text);
     if (!smbios || smbios->family != "rocca" || !smbios->sku.starts_with("blue/"))
       throw Broken{fmt::format("VM {} has no owner: {}", vmid, text_of(vm))};

@@ -61,12 +61,16 @@ class Promises {
 
   /// A VM that is nobody's business but its owner's.
   void add_foreign(unsigned vmid, const std::string& host, lab::pve::ConfigSection config);
+  /// The same of one that is there already.
+  void leave_alone(unsigned vmid) { foreign_[vmid] = rig_.home.dc.vms.at(vmid); }
   void remove_foreign(unsigned vmid);
   bool is_foreign(unsigned vmid) const { return foreign_.contains(vmid); }
   const std::map<unsigned, lab::pve::Vm>& foreign() const noexcept { return foreign_; }
 
   /// Names that nodes had in any spec of this life.
   std::set<std::string> nodes;
+  /// They are clones: until one has its mark, its notes alone tell whose it will be.
+  bool clones = false;
   /// How often the cluster began: once, and once more after each `down`.
   std::size_t lives = 1;
 
@@ -83,6 +87,7 @@ class Promises {
  private:
   void check_foreign() const;
   void check_marks() const;
+  bool is_fresh_clone(const lab::pve::Vm& vm) const;
   void check_files(const std::string& folder);
 
   scenarios::ClusterRig& rig_;

@@ -1,7 +1,7 @@
 #include "seeds/specs.hpp"
 
 #include "scenarios/engine_rig.hpp"
-#include "seeds/weather.hpp"
+#include "seeds/dice.hpp"
 
 #include <fmt/format.h>
 

@@ -43,6 +43,10 @@ std::string Weather::worsen(bool makes) {
   std::string words;
   const unsigned things = dice_.between(2, 3);
   for (unsigned i = 0; i < things; ++i) {
+    if (dhcp && dice_.one_in(4)) {
+      words += changed_lease();
+      continue;
+    }
     switch (dice_.below(9)) {
       case 0:
       case 1:
@@ -160,6 +164,23 @@ std::string Weather::lost_host() {
   later(std::chrono::seconds{begin + length},
         [&dc, name = host->first] { dc.set_online(name, true); });
   return fmt::format("- after {} s host {} is lost, for {} s\n", begin, host->first, length);
+}
+
+/// Not of a member of etcd that has others: with a second one it would cost them their quorum.
+std::string Weather::changed_lease() {
+  const unsigned begin = dice_.between(0, 90);
+  const std::uint64_t which = dice_.below(16);
+  later(std::chrono::seconds{begin}, [this, which] {
+    std::vector<std::string> cards;
+    for (const lab::talos::TalosNode* node : rig_.home.estate.fleet().nodes()) {
+      if (!node->powered() || (node->etcd() && node->etcd()->members().size() > 1)) continue;
+      for (const lab::talos::Link& link : node->machine().links) cards.push_back(link.mac);
+    }
+    if (cards.empty()) return;
+    counts_.count(Trouble::ChangedLease);
+    rig_.home.lans.change_lease(cards[which % cards.size()]);
+  });
+  return fmt::format("- after {} s a lease changes\n", begin);
 }
 
 std::string Weather::bad_wires() {

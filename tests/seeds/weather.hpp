@@ -1,35 +1,16 @@
 #pragma once
 
-#include "base/entropy.hpp"
 #include "lab/chaos.hpp"
 #include "lab/faults.hpp"
 #include "scenarios/engine_rig.hpp"
+#include "seeds/dice.hpp"
 #include "seeds/life.hpp"
 
-#include <array>
+#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 namespace rocca::seeds {
-
-/// Chance, in the words of a story.
-class Dice {
- public:
-  explicit Dice(SeededEntropy entropy) : entropy_(std::move(entropy)) {}
-  std::uint64_t below(std::uint64_t bound) { return entropy_.below(bound); }
-  unsigned between(unsigned least, unsigned most) {
-    return least + static_cast<unsigned>(below(most - least + 1));
-  }
-  bool one_in(unsigned times) { return below(times) == 0; }
-  template <class T, std::size_t N>
-  const T& of(const std::array<T, N>& all) {
-    return all[below(N)];
-  }
-
- private:
-  SeededEntropy entropy_;
-};
 
 /// What goes wrong in a data centre while somebody works with it: answers that are lost, hosts that
 /// say 500, 595 and 596, tasks that fail, storages that fill up, hosts that go and come back.
@@ -37,6 +18,8 @@ class Weather {
  public:
   Weather(scenarios::ClusterRig& rig, Dice dice, Counts& counts)
       : rig_(rig), dice_(std::move(dice)), counts_(counts) {}
+
+  bool dhcp = false;  // leases change
 
   /// From now on chance is another.
   void reroll(Dice dice) { dice_ = std::move(dice); }
@@ -57,6 +40,7 @@ class Weather {
   std::string full_storage();
   std::string lost_host();
   std::string bad_wires();
+  std::string changed_lease();
   void later(Duration delay, std::function<void()> what);
   void count_strikes();
 

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "lab/home.hpp"
+#include "seeds/dice.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace rocca::seeds {
+
+/// What a cluster is made of, and where: drawn once for a life, and changed by its user.
+struct Shape {
+  /// How nodes come to their addresses; `Searched`: by DHCP, and no guest agent tells of it.
+  enum class Addressing { Static, Dhcp, Searched, Meta };
+  /// How a VM comes to its Talos.
+  enum class Boot { Import, Iso, Template };
+
+  unsigned hosts = 1, planes = 1, workers = 0;
+  bool new_release = true;
+  std::uint64_t bundle = 0;
+  Addressing addressing = Addressing::Static;
+  Boot boot = Boot::Import;
+  bool vip = true;
+
+  bool agent() const { return addressing != Addressing::Searched; }
+  bool dhcp() const { return addressing == Addressing::Dhcp || addressing == Addressing::Searched; }
+};
+
+/// With one of so many bundles.
+Shape draw_shape(Dice& dice, std::uint64_t bundles);
+
+/// The data centre around it.
+lab::Home::Options home_of(std::uint64_t seed, const Shape& shape);
+
+/// What its user writes.
+std::string spec_of(const Shape& shape);
+
+}  // namespace rocca::seeds
