@@ -155,6 +155,8 @@ class Life {
     if (shape_.addressing == Shape::Addressing::Meta) outcome_.note(Mode::Meta);
     if (shape_.boot == Shape::Boot::Iso) outcome_.note(Mode::Iso);
     if (shape_.boot == Shape::Boot::Template) outcome_.note(Mode::Template);
+    if (shape_.existing == Shape::Existing::Worker) outcome_.note(Mode::ExistingWorker);
+    if (shape_.existing == Shape::Existing::All) outcome_.note(Mode::AllExisting);
   }
 
   // ---- what the user wants
@@ -164,15 +166,45 @@ class Life {
     shape_.workers = workers;
     if (planes == 3) outcome_.large = 1;
     if (workers > 0) outcome_.workers = 1;
-    for (unsigned i = 1; i <= planes; ++i) promises_.nodes.insert(fmt::format("cp-{}", i));
-    for (unsigned i = 1; i <= workers; ++i) promises_.nodes.insert(fmt::format("worker-{}", i));
+    for (const std::string& node : shape_.vms()) promises_.nodes.insert(node);
+    need_machines();
     rig_.write_spec(spec_of(shape_));
+  }
+
+  /// Somebody puts them there, and they boot into maintenance mode.
+  void need_machines() {
+    promises_.wanted_machines.clear();
+    for (const Shape::Machine& machine : shape_.machines()) {
+      if (!promises_.machines().contains(machine.vmid)) {
+        scenarios::make_machine(rig_, machine.vmid, machine.address);
+        promises_.add_machine(machine.vmid);
+      }
+      promises_.wanted_machines[machine.vmid] = machine.node;
+    }
+  }
+
+  /// What nobody but its owner can: rocca has no hand at its button.
+  void switch_on_machines() {
+    bool any = false;
+    for (const auto& [vmid, machine] : promises_.machines()) {
+      const lab::pve::Vm& now = rig_.home.dc.vms.at(vmid);
+      if (!now.running.empty()) continue;
+      administrator().start_vm(now.node, vmid);
+      any = true;
+    }
+    if (any) rig_.home.world.run_for(2min);
   }
 
   resources::RunOptions allowed() const {
     resources::RunOptions options;
     options.policy.allowed.insert(engine::Effect::PowerCycle);
     if (loses_data_) options.policy.allowed.insert(engine::Effect::DataLoss);
+    return options;
+  }
+
+  resources::RunOptions leaving() const {
+    resources::RunOptions options;
+    options.reset_existing = resets_;
     return options;
   }
 
@@ -189,7 +221,7 @@ class Life {
     bool well = false;
     running_ = true;
     try {
-      const engine::Report report = verb == Verb::Up ? rig_.up(allowed()) : rig_.down();
+      const engine::Report report = verb == Verb::Up ? rig_.up(allowed()) : rig_.down(leaving());
       well = report.ok();
       words = scenarios::problems(report);
       for (const auto& [address, step] : report.steps)
@@ -245,6 +277,7 @@ class Life {
       if (well) break;
     }
     weather_.clear();
+    switch_on_machines();
   }
 
   unsigned some_storms() { return dice_.one_in(2) ? 0 : dice_.one_in(4) ? 2 : 1; }
@@ -259,18 +292,28 @@ class Life {
     if (!well && helped(words)) well = attempt(Verb::Up, words);
     if (!well) throw Broken{"it did not converge:\n" + words};
     loses_data_ = false;
-    promises_.check_up(rig_.plan(allowed()), shape_.planes + shape_.workers);
+    promises_.check_up(rig_.plan(allowed()), shape_.vms().size());
   }
 
   void raze() {
+    resets_ = !promises_.machines().empty() && dice_.one_in(2);
+    const auto before = promises_.configurations();
+    const std::uint64_t hosts_lost = outcome_.of(Trouble::LostHost);
     stormy(Verb::Down, some_storms());
     say("down");
     std::string words;
     bool well = attempt(Verb::Down, words);
     if (!well && helped(words)) well = attempt(Verb::Down, words);
     if (!well) throw Broken{"it did not end well:\n" + words};
-    promises_.check_down();
-    ++promises_.lives;
+    if (resets_) rig_.home.world.run_for(3min);
+    // A worker that was off meanwhile opens no door any more: nobody is left to sign its
+    // certificate.
+    const bool reached = outcome_.of(Trouble::LostHost) == hosts_lost;
+    promises_.check_down(before, !resets_  ? Promises::Reset::None
+                                 : reached ? Promises::Reset::All
+                                           : Promises::Reset::Some);
+    // Control planes that were left alone go on with their etcd.
+    if (shape_.existing != Shape::Existing::All || resets_) ++promises_.lives;
   }
 
   /// Id, name, address, card and UUID of each of our VMs.
@@ -278,7 +321,8 @@ class Life {
     std::vector<std::string> all = scenarios::identities(rig_);
     std::erase_if(all, [&](const std::string& each) {
       const auto vmid = parse_uint(each.substr(0, each.find(' ')));
-      return vmid && promises_.is_foreign(static_cast<unsigned>(*vmid));
+      return vmid && (promises_.is_foreign(static_cast<unsigned>(*vmid)) ||
+                      promises_.machines().contains(static_cast<unsigned>(*vmid)));
     });
     return all;
   }
@@ -302,7 +346,9 @@ class Life {
     if (words.find("qm unlock") == std::string::npos) return false;
     bool did = false;
     for (auto vm = rig_.home.dc.vms.begin(); vm != rig_.home.dc.vms.end();) {
-      const bool stuck = !promises_.is_foreign(vm->first) && vm->second.find("lock") != nullptr;
+      const bool stuck = !promises_.is_foreign(vm->first) &&
+                         !promises_.machines().contains(vm->first) &&
+                         vm->second.find("lock") != nullptr;
       if (!stuck) {
         ++vm;
         continue;
@@ -361,8 +407,11 @@ class Life {
     want(shape_.planes, shape_.workers - 1);
   }
 
+  /// A VM, or, where there is none, a machine that runs as one in the simulation.
   unsigned any_of_ours() {
-    const auto all = promises_.ours();
+    auto all = promises_.ours();
+    if (all.empty())
+      for (const auto& [vmid, node] : promises_.wanted_machines) all.push_back(vmid);
     return all[dice_.below(all.size())];
   }
 
@@ -378,6 +427,7 @@ class Life {
         "memory: 3072", "cores: 1",          "name: renamed",      "tags: mine",
         "onboot: 0",    "description: mine", "cpu: x86-64-v2-AES", "memory: 16384"};
     const unsigned vmid = any_of_ours();
+    if (promises_.machines().contains(vmid)) return somebody_stops(vmid);
     const std::string what = dice_.of(changes);
     // What a running VM cannot change waits for its next start; this somebody may not.
     if ((what.starts_with("memory") || what.starts_with("c")) && dice_.one_in(2))
@@ -501,6 +551,7 @@ class Life {
   Promises promises_;
   bool loud_;
   bool loses_data_ = false;
+  bool resets_ = false;  // down: machines that were there before, too
   bool running_ = false;
   Instant begun_{};
   std::string doing_ = "the beginning";

@@ -75,9 +75,17 @@ enum class Mode {
   Meta,
   Iso,
   Template,
+  ExistingWorker,
+  AllExisting,
 };
-constexpr std::array mode_names = {"DHCP", "DHCP without a guest agent", "META", "ISOs", "clones"};
-static_assert(mode_names.size() == static_cast<std::size_t>(Mode::Template) + 1);
+constexpr std::array mode_names = {"DHCP",
+                                   "DHCP without a guest agent",
+                                   "META",
+                                   "ISOs",
+                                   "clones",
+                                   "a machine that was there",
+                                   "nothing but machines that were there"};
+static_assert(mode_names.size() == static_cast<std::size_t>(Mode::AllExisting) + 1);
 
 /// What was in one life.
 struct Counts {

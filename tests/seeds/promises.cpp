@@ -12,11 +12,15 @@ namespace rocca::seeds {
 
 namespace {
 
-std::string text_of(const lab::pve::Vm& vm) {
-  std::string text = fmt::format("on {}, {}\n", vm.node, static_cast<int>(vm.power));
+std::string config_of(const lab::pve::Vm& vm) {
+  std::string text = fmt::format("on {}\n", vm.node);
   for (const auto* section : {&vm.config, &vm.pending})
     for (const auto& [key, value] : *section) text += fmt::format("{}: {}\n", key, value);
   return text;
+}
+
+std::string text_of(const lab::pve::Vm& vm) {
+  return fmt::format("{} {}", static_cast<int>(vm.power), config_of(vm));
 }
 
 }  // namespace
@@ -97,12 +101,13 @@ void Promises::remove_foreign(unsigned vmid) {
 std::vector<unsigned> Promises::ours() const {
   std::vector<unsigned> all;
   for (const auto& [vmid, vm] : rig_.home.dc.vms)
-    if (!foreign_.contains(vmid)) all.push_back(vmid);
+    if (!foreign_.contains(vmid) && !machines_.contains(vmid)) all.push_back(vmid);
   return all;
 }
 
 void Promises::check() {
   check_foreign();
+  check_machines();
   check_marks();
   const std::size_t bootstraps = rig_.home.estate.bootstraps().size();
   if (bootstraps > lives) throw Broken{fmt::format("{} bootstraps in {} lives", bootstraps, lives)};
@@ -120,18 +125,36 @@ void Promises::check_up(const engine::Plan& second, std::size_t vms) {
   if (bootstraps != lives)
     throw Broken{fmt::format("{} bootstraps in {} lives", bootstraps, lives)};
   for (const lab::Truth& truth : rig_.home.estate.truths())
-    if (!is_foreign(truth.vmid) && truth.stage != lab::talos::Stage::Running)
+    if (!is_foreign(truth.vmid) && truth.stage != lab::talos::Stage::Running &&
+        (!machines_.contains(truth.vmid) || wanted_machines.contains(truth.vmid)))
       throw Broken{fmt::format("VM {} '{}' is {}", truth.vmid, truth.hostname,
                                lab::talos::to_string(truth.stage))};
+  for (const auto& [vmid, node] : wanted_machines)
+    if (const std::string name = rig_.home.estate.truth(vmid).hostname; name != node)
+      throw Broken{fmt::format("machine {} is '{}' and should be {}", vmid, name, node)};
 }
 
-void Promises::check_down() {
+std::map<unsigned, std::string> Promises::configurations() const {
+  std::map<unsigned, std::string> all;
+  for (const auto& [vmid, machine] : machines_) all[vmid] = rig_.home.estate.truth(vmid).config;
+  return all;
+}
+
+void Promises::check_down(const std::map<unsigned, std::string>& before, Reset reset) {
+  for (const auto& [vmid, config] : configurations()) {
+    const bool resets = reset != Reset::None && wanted_machines.contains(vmid);
+    const bool configured = rig_.home.estate.truth(vmid).configured;
+    if (reset == Reset::All && resets && configured)
+      throw Broken{fmt::format("down did not reset machine {}", vmid)};
+    if (config != before.at(vmid) && (!resets || configured))
+      throw Broken{fmt::format("down did not leave machine {} alone", vmid)};
+  }
   if (const auto left = ours(); !left.empty())
     throw Broken{fmt::format("down left VM {} behind", left.front())};
   for (const auto& [id, storage] : rig_.home.dc.storages)
     for (const auto& [host, volumes] : storage.volumes)
       for (const auto& [name, volume] : volumes)
-        if (volume.vmid && !is_foreign(*volume.vmid))
+        if (volume.vmid && !is_foreign(*volume.vmid) && !machines_.contains(*volume.vmid))
           throw Broken{fmt::format("down left volume {}:{} behind on {}", id, name, host)};
 }
 
@@ -150,6 +173,17 @@ void Promises::check_foreign() const {
   }
 }
 
+void Promises::check_machines() const {
+  for (const auto& [vmid, before] : machines_) {
+    const auto found = rig_.home.dc.vms.find(vmid);
+    if (found == rig_.home.dc.vms.end())
+      throw Broken{fmt::format("machine {}, which was there before, is gone", vmid)};
+    if (config_of(found->second) != config_of(before))
+      throw Broken{fmt::format("machine {}, which was there before, was changed:\n{}before:\n{}",
+                               vmid, config_of(found->second), config_of(before))};
+  }
+}
+
 bool Promises::is_fresh_clone(const lab::pve::Vm& vm) const {
   const std::string* notes = vm.find("description");
   const std::string* smbios = vm.find("smbios1");
@@ -165,7 +199,7 @@ bool Promises::is_fresh_clone(const lab::pve::Vm& vm) const {
 void Promises::check_marks() const {
   std::map<std::string, unsigned> owners;
   for (const auto& [vmid, vm] : rig_.home.dc.vms) {
-    if (foreign_.contains(vmid)) continue;
+    if (foreign_.contains(vmid) || machines_.contains(vmid)) continue;
     const std::string* text = vm.find("smbios1");
     // While Proxmox makes one, its file says nothing but that.
     if (text == nullptr && vm.find("lock") != nullptr) continue;

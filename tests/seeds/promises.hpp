@@ -67,7 +67,13 @@ class Promises {
   bool is_foreign(unsigned vmid) const { return foreign_.contains(vmid); }
   const std::map<unsigned, lab::pve::Vm>& foreign() const noexcept { return foreign_; }
 
-  /// Names that nodes had in any spec of this life.
+  /// A machine that was there before: what runs on it may be changed, it itself never.
+  void add_machine(unsigned vmid) { machines_[vmid] = rig_.home.dc.vms.at(vmid); }
+  const std::map<unsigned, lab::pve::Vm>& machines() const noexcept { return machines_; }
+  /// Which of them the spec names now, and as what.
+  std::map<unsigned, std::string> wanted_machines;
+
+  /// Names that VMs had in any spec of this life.
   std::set<std::string> nodes;
   /// They are clones: until one has its mark, its notes alone tell whose it will be.
   bool clones = false;
@@ -78,20 +84,26 @@ class Promises {
   void check();
   /// After an `up` that ended well.
   void check_up(const engine::Plan& second, std::size_t vms);
-  /// After a `down` that ended well.
-  void check_down();
+  /// After a `down` that ended well. Machines that were there before are as they were, or, told so,
+  /// reset, if they could be reached.
+  enum class Reset { None, Some, All };
+  void check_down(const std::map<unsigned, std::string>& before, Reset reset);
+  /// What machines that were there before run.
+  std::map<unsigned, std::string> configurations() const;
   /// A text that went to the user or to a log.
   void check_text(const std::string& text, const std::string& what) const;
   std::vector<unsigned> ours() const;
 
  private:
   void check_foreign() const;
+  void check_machines() const;
   void check_marks() const;
   bool is_fresh_clone(const lab::pve::Vm& vm) const;
   void check_files(const std::string& folder);
 
   scenarios::ClusterRig& rig_;
   std::map<unsigned, lab::pve::Vm> foreign_;
+  std::map<unsigned, lab::pve::Vm> machines_;
   Needles secrets_;
   std::map<std::string, std::string> looked_at_;  // what a file held when there was no secret in it
 };

@@ -61,13 +61,39 @@ std::string network_of(const Shape& shape) {
   }
 }
 
-std::string hosts_of(const Shape& shape) {
+Shape::Existing draw_existing(Dice& dice) {
+  switch (dice.below(12)) {
+    case 0:
+    case 1:
+      return Shape::Existing::Worker;
+    case 2:
+      return Shape::Existing::All;
+    default:
+      return Shape::Existing::None;
+  }
+}
+
+std::string machines_of(const Shape& shape) {
+  std::string text;
+  for (const Shape::Machine& machine : shape.machines())
+    text +=
+        fmt::format("    {}: {{ role: {}, address: {}, existing: true }}\n", machine.node,
+                    machine.node.starts_with("cp") ? "controlplane" : "worker", machine.address);
+  return text.empty() ? "" : "  nodes:\n" + text;
+}
+
+std::string proxmox_of(const Shape& shape) {
+  if (shape.existing == Shape::Existing::All) return "";
   std::string hosts = "pve1";
   for (unsigned i = 2; i <= shape.hosts; ++i) hosts += fmt::format(", pve{}", i);
-  return hosts;
+  return fmt::format(
+      "  proxmox:\n    endpoints: [https://pve.home:8006]\n    insecure: true\n"
+      "    token: {{ secret: proxmox.token }}\n    hosts: [{}]\n",
+      hosts);
 }
 
 std::string pools_of(const Shape& shape) {
+  if (shape.existing == Shape::Existing::All) return "";
   const auto addresses = [&](const char* range) {
     return shape.dhcp() ? std::string() : fmt::format(", addresses: {}", range);
   };
@@ -79,6 +105,25 @@ std::string pools_of(const Shape& shape) {
 }
 
 }  // namespace
+
+std::vector<Shape::Machine> Shape::machines() const {
+  if (existing == Existing::None) return {};
+  if (existing == Existing::Worker) return {{700, "metal", "10.0.3.1"}};
+  std::vector<Machine> all;
+  for (unsigned i = 1; i <= planes; ++i)
+    all.push_back({700 + i, fmt::format("cp-{}", i), fmt::format("10.0.3.{}", i)});
+  for (unsigned i = 1; i <= workers; ++i)
+    all.push_back({710 + i, fmt::format("worker-{}", i), fmt::format("10.0.3.{}", 10 + i)});
+  return all;
+}
+
+std::vector<std::string> Shape::vms() const {
+  if (existing == Existing::All) return {};
+  std::vector<std::string> all;
+  for (unsigned i = 1; i <= planes; ++i) all.push_back(fmt::format("cp-{}", i));
+  for (unsigned i = 1; i <= workers; ++i) all.push_back(fmt::format("worker-{}", i));
+  return all;
+}
 
 Shape draw_shape(Dice& dice, std::uint64_t bundles) {
   Shape shape;
@@ -92,6 +137,12 @@ Shape draw_shape(Dice& dice, std::uint64_t bundles) {
   // What META holds is part of an image of the node's own.
   if (shape.addressing != Shape::Addressing::Meta) shape.boot = draw_boot(dice);
   shape.vip = !shape.dhcp() || dice.one_in(2);
+  // They have guest agents, and one image is for all nodes of a cluster.
+  if (shape.agent()) shape.existing = draw_existing(dice);
+  if (shape.existing == Shape::Existing::All) {
+    shape.addressing = Shape::Addressing::Static;
+    shape.boot = Shape::Boot::Import;
+  }
   return shape;
 }
 
@@ -114,13 +165,11 @@ std::string spec_of(const Shape& shape) {
       "apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
       "  talos: {{ version: v1.11.5, extensions: [{}], boot: {} }}\n"
       "  kubernetes: {{ version: v1.34.1{} }}\n"
-      "  network: {}\n"
-      "  proxmox:\n    endpoints: [https://pve.home:8006]\n    insecure: true\n"
-      "    token: {{ secret: proxmox.token }}\n    hosts: [{}]\n"
-      "{}{}  timeouts: {{ boot: 4m, bootstrap: 5m }}\n",
+      "  network: {}\n{}{}{}{}  timeouts: {{ boot: 4m, bootstrap: 5m }}\n",
       agent ? "qemu-guest-agent" : "", boot_of(shape),
       shape.vip ? fmt::format(", endpoint: {{ vip: {} }}", beside_leases) : "", network_of(shape),
-      hosts_of(shape), agent ? "" : "  machine: { agent: false }\n", pools_of(shape));
+      proxmox_of(shape), agent ? "" : "  machine: { agent: false }\n", pools_of(shape),
+      machines_of(shape));
 }
 
 }  // namespace rocca::seeds

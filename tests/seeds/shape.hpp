@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace rocca::seeds {
 
@@ -14,13 +15,25 @@ struct Shape {
   enum class Addressing { Static, Dhcp, Searched, Meta };
   /// How a VM comes to its Talos.
   enum class Boot { Import, Iso, Template };
+  /// Which nodes are machines that were there before.
+  enum class Existing { None, Worker, All };
 
   unsigned hosts = 1, planes = 1, workers = 0;
   bool new_release = true;
   std::uint64_t bundle = 0;
   Addressing addressing = Addressing::Static;
   Boot boot = Boot::Import;
+  Existing existing = Existing::None;
   bool vip = true;
+
+  /// A machine that is nobody's VM to rocca, and one to the simulation.
+  struct Machine {
+    unsigned vmid = 0;
+    std::string node, address;
+  };
+  std::vector<Machine> machines() const;
+  /// Names of nodes that are VMs.
+  std::vector<std::string> vms() const;
 
   bool agent() const { return addressing != Addressing::Searched; }
   bool dhcp() const { return addressing == Addressing::Dhcp || addressing == Addressing::Searched; }
