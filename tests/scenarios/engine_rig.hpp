@@ -193,7 +193,8 @@ class ClusterRig {
   }
 
   std::unique_ptr<resources::Run> run(resources::RunOptions options = {}) {
-    if (!store) store = state::local_store(its_files(), folder + "/.rocca");
+    if (!store)
+      store = open_store ? open_store() : state::local_store(its_files(), folder + "/.rocca");
     options.who = "tester@lab";
     options.doing = "test";
     return std::make_unique<resources::Run>(
@@ -253,6 +254,7 @@ class ClusterRig {
   MemoryFiles files;
   std::unique_ptr<engine::InlineRunner> runner;
   std::unique_ptr<state::Store> store;
+  std::function<std::unique_ptr<state::Store>()> open_store;  // in place of the folder's own
 
  private:
   struct Read {

@@ -2,6 +2,7 @@
 
 #include "scenarios/engine_machines.hpp"
 #include "seeds/crew.hpp"
+#include "seeds/place.hpp"
 #include "seeds/promises.hpp"
 #include "seeds/shape.hpp"
 #include "seeds/weather.hpp"
@@ -38,12 +39,14 @@ class Life {
       : dice_(SeededEntropy{number}.fork("family")),
         shape_(draw_shape(dice_, bundles)),
         rig_(home_of(number, shape_)),
+        place_(shape_, rig_),
         weather_(rig_, Dice{SeededEntropy{number}.fork("family weather")}, outcome_),
         watch_(rig_),
         promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
         loud_(loud) {
     rig_.loud = loud;
     rig_.self_contained = true;
+    rig_.open_store = [this] { return place_.open(); };
     weather_.dhcp = shape_.dhcp();
     watch_.hosts_lost = [this] { return outcome_.of(Trouble::LostHost); };
   }
@@ -157,6 +160,10 @@ class Life {
     if (shape_.boot == Shape::Boot::Template) outcome_.note(Mode::Template);
     if (shape_.existing == Shape::Existing::Worker) outcome_.note(Mode::ExistingWorker);
     if (shape_.existing == Shape::Existing::All) outcome_.note(Mode::AllExisting);
+    if (shape_.place == Shape::Place::Kubernetes) outcome_.note(Mode::KubernetesState);
+    if (shape_.place == Shape::Place::S3) outcome_.note(Mode::S3State);
+    if (shape_.place == Shape::Place::Http) outcome_.note(Mode::HttpState);
+    if (shape_.sealed) outcome_.note(Mode::SealedState);
   }
 
   // ---- what the user wants
@@ -199,6 +206,7 @@ class Life {
     resources::RunOptions options;
     options.policy.allowed.insert(engine::Effect::PowerCycle);
     if (loses_data_) options.policy.allowed.insert(engine::Effect::DataLoss);
+    if (!target_.empty()) options.targets = {target_};
     return options;
   }
 
@@ -238,6 +246,11 @@ class Life {
     rig_.log.clear();
     if (!watch_.broken.empty()) throw Broken{watch_.broken};
     promises_.check();
+    for (const std::string& text : place_.texts()) {
+      promises_.check_text(text, "the state");
+      if (shape_.sealed && text.find("machine/") != std::string::npos)
+        throw Broken{"the state is not sealed"};
+    }
     if (rig_.home.world.now() - begun > longest_run)
       throw Broken{fmt::format("it took {} h", (rig_.home.world.now() - begun) / 1h)};
     if (!well) ++outcome_.troubled;
@@ -260,15 +273,23 @@ class Life {
         rig_.stop = stop.get_token();
       }
       if (dice_.one_in(4)) {
-        const unsigned when = dice_.between(1, 20);
+        // Few writes are its own where the state is far away.
+        const unsigned when = dice_.between(1, place_.is_far() ? 4 : 20);
         words += fmt::format("- the machine loses its power at write {}\n", when);
         rig_.files.cut_in(when);
         cut_at = rig_.files.durable_steps() + when;
+      }
+      if (place_.is_far() && dice_.one_in(2)) {
+        const bool arrives = dice_.one_in(2);
+        words += fmt::format("- a write of the state {}\n",
+                             arrives ? "loses its answer" : "does not arrive");
+        place_.lose_next_write(arrives);
       }
       say(fmt::format("{} in bad weather:\n{}", name_of(verb), words));
       std::string told;
       const bool well = attempt(verb, told);
       if (cut_at != 0 && rig_.files.durable_steps() >= cut_at) outcome_.count(Trouble::PowerCut);
+      if (place_.has_lost_a_write()) outcome_.count(Trouble::LostWrite);
       rig_.files.cut_in(0);
       rig_.files.power_cut();
       rig_.store.reset();
@@ -381,6 +402,7 @@ class Life {
       case 10:
       case 11:
       case 12:
+        if (dice_.one_in(4)) return only_one_node();
         if (shape_.workers > 0 && !dice_.one_in(4)) return worker_less();
         say("a worker more");
         outcome_.count(Turn::WorkerMore);
@@ -398,6 +420,27 @@ class Life {
       default:
         return intruder();
     }
+  }
+
+  /// A worker more is wanted and somebody has stopped another node, and only that one is meant.
+  void only_one_node() {
+    const auto before = promises_.ours();
+    const auto configurations = promises_.configurations();
+    want(shape_.planes, shape_.workers + 1);
+    say("up for cp-1 only");
+    outcome_.count(Turn::Target);
+    if (!before.empty()) somebody_stops(before.front());
+    target_ = "cp-1";
+    std::string words;
+    if (!attempt(Verb::Up, words)) throw Broken{"it did not converge:\n" + words};
+    const auto left = scenarios::differences(rig_.plan(allowed()));
+    target_.clear();
+    if (!left.empty()) throw Broken{"its second plan is not empty:\n" + join(left, "\n")};
+    if (promises_.ours() != before) throw Broken{"another node was made as well"};
+    for (const auto& [vmid, config] : configurations)
+      if (promises_.wanted_machines[vmid] != "cp-1" &&
+          promises_.configurations().at(vmid) != config)
+        throw Broken{fmt::format("machine {} was configured as well", vmid)};
   }
 
   void worker_less() {
@@ -484,6 +527,7 @@ class Life {
   void lose_memory() {
     say("the state is lost");
     rig_.lose_state();
+    place_.forget();
     const bool lock_too = dice_.one_in(2);
     if (lock_too) rig_.files.remove("/clusters/blue/rocca.lock");
     outcome_.count(lock_too ? Turn::LostStateAndLock : Turn::LostState);
@@ -546,10 +590,12 @@ class Life {
   Shape shape_;
   Outcome outcome_;
   scenarios::ClusterRig rig_;
+  Place place_;
   Weather weather_;
   QuorumWatch watch_;
   Promises promises_;
   bool loud_;
+  std::string target_;  // of the runs to come; empty: all
   bool loses_data_ = false;
   bool resets_ = false;  // down: machines that were there before, too
   bool running_ = false;

@@ -24,6 +24,7 @@ enum class Trouble {
   BadWire,
   CtrlC,
   PowerCut,
+  LostWrite,
 };
 constexpr std::array trouble_names = {"lost answers",
                                       "cut connections",
@@ -38,8 +39,9 @@ constexpr std::array trouble_names = {"lost answers",
                                       "leases that changed in a run",
                                       "unkind wires",
                                       "Ctrl-C",
-                                      "power cuts"};
-static_assert(trouble_names.size() == static_cast<std::size_t>(Trouble::PowerCut) + 1);
+                                      "power cuts",
+                                      "lost writes of the state"};
+static_assert(trouble_names.size() == static_cast<std::size_t>(Trouble::LostWrite) + 1);
 
 /// What users and other people do in between.
 enum class Turn {
@@ -53,6 +55,7 @@ enum class Turn {
   LostStateAndLock,
   Stranger,
   Lease,
+  Target,
   Rebirth,
 };
 constexpr std::array turn_names = {"settings changed by others",
@@ -65,10 +68,11 @@ constexpr std::array turn_names = {"settings changed by others",
                                    "states and locks lost",
                                    "strangers that look like us",
                                    "leases changed",
+                                   "runs for one node only",
                                    "razed and raised again"};
 static_assert(turn_names.size() == static_cast<std::size_t>(Turn::Rebirth) + 1);
 
-/// How its nodes come to be.
+/// How its nodes come to be, and where its state lives.
 enum class Mode {
   Dhcp,
   Searched,
@@ -77,6 +81,10 @@ enum class Mode {
   Template,
   ExistingWorker,
   AllExisting,
+  KubernetesState,
+  S3State,
+  HttpState,
+  SealedState,
 };
 constexpr std::array mode_names = {"DHCP",
                                    "DHCP without a guest agent",
@@ -84,8 +92,12 @@ constexpr std::array mode_names = {"DHCP",
                                    "ISOs",
                                    "clones",
                                    "a machine that was there",
-                                   "nothing but machines that were there"};
-static_assert(mode_names.size() == static_cast<std::size_t>(Mode::AllExisting) + 1);
+                                   "nothing but machines that were there",
+                                   "the state in Kubernetes",
+                                   "in S3",
+                                   "at an HTTP server",
+                                   "sealed with age"};
+static_assert(mode_names.size() == static_cast<std::size_t>(Mode::SealedState) + 1);
 
 /// What was in one life.
 struct Counts {

@@ -162,18 +162,19 @@ void summarise(const Sum& sum, const Options& options, double took) {
       "lives with workers {}, with three control planes {}, on several hosts {}, on Proxmox VE 8.4 "
       "{}\n",
       all.workers, all.large, all.hosts, all.old);
-  fmt::print("lives by how their nodes came to be: {}\n",
-             listed(all.modes, rocca::seeds::mode_names));
+  fmt::print("lives with {}\n", listed(all.modes, rocca::seeds::mode_names));
 }
 
 /// What was tried too seldom to show anything, for a thousand lives; empty: nothing.
 std::string too_seldom(const Sum& sum) {
   if (sum.lives < 1000) return "";
   const std::uint64_t least = sum.lives / 10, seldom = sum.lives / 50;
-  const auto only_some = static_cast<std::size_t>(rocca::seeds::Trouble::ChangedLease);
-  for (std::size_t i = 0; i < sum.all.troubles.size(); ++i)
-    if (sum.all.troubles[i] < (i == only_some ? seldom : least))
-      return rocca::seeds::trouble_names[i];
+  using rocca::seeds::Trouble;
+  for (std::size_t i = 0; i < sum.all.troubles.size(); ++i) {
+    const auto trouble = static_cast<Trouble>(i);
+    const bool of_some = trouble == Trouble::ChangedLease || trouble == Trouble::LostWrite;
+    if (sum.all.troubles[i] < (of_some ? seldom : least)) return rocca::seeds::trouble_names[i];
+  }
   for (std::size_t i = 0; i < sum.all.turns.size(); ++i)
     if (sum.all.turns[i] < seldom) return rocca::seeds::turn_names[i];
   for (std::size_t i = 0; i < sum.all.modes.size(); ++i)

@@ -73,6 +73,19 @@ Shape::Existing draw_existing(Dice& dice) {
   }
 }
 
+Shape::Place draw_place(Dice& dice) {
+  switch (dice.below(10)) {
+    case 0:
+      return Shape::Place::Kubernetes;
+    case 1:
+      return Shape::Place::S3;
+    case 2:
+      return Shape::Place::Http;
+    default:
+      return Shape::Place::Folder;
+  }
+}
+
 std::string machines_of(const Shape& shape) {
   std::string text;
   for (const Shape::Machine& machine : shape.machines())
@@ -143,6 +156,8 @@ Shape draw_shape(Dice& dice, std::uint64_t bundles) {
     shape.addressing = Shape::Addressing::Static;
     shape.boot = Shape::Boot::Import;
   }
+  shape.place = draw_place(dice);
+  shape.sealed = dice.one_in(8);
   return shape;
 }
 

@@ -17,6 +17,8 @@ struct Shape {
   enum class Boot { Import, Iso, Template };
   /// Which nodes are machines that were there before.
   enum class Existing { None, Worker, All };
+  /// Where its state lives.
+  enum class Place { Folder, Kubernetes, S3, Http };
 
   unsigned hosts = 1, planes = 1, workers = 0;
   bool new_release = true;
@@ -24,6 +26,8 @@ struct Shape {
   Addressing addressing = Addressing::Static;
   Boot boot = Boot::Import;
   Existing existing = Existing::None;
+  Place place = Place::Folder;
+  bool sealed = false;  // with age
   bool vip = true;
 
   /// A machine that is nobody's VM to rocca, and one to the simulation.
