@@ -46,9 +46,10 @@ inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::str
 
 /// VM 9000, a template that somebody else has made, and a spec whose nodes are clones of it.
 inline void make_template(ClusterRig& rig, unsigned vmid = 9000, const std::string& host = "pve1",
-                          const std::string& customization = with_agent) {
+                          const std::string& customization = with_agent,
+                          const std::string& version = "v1.11.5") {
   proxmox::Client client = root(rig);
-  fetch_image(rig, client, "talos.qcow2", "v1.11.5", customization, host);
+  fetch_image(rig, client, "talos.qcow2", version, customization, host);
   proxmox::VmCreate create;
   create.vmid = vmid;
   create.name = "talos-template";
@@ -71,9 +72,11 @@ inline std::string clones(const std::string& nodes) {
 /// A machine that boots Talos into maintenance mode, made by somebody else. With `other`, its first
 /// NIC is in another network, and the one we mean is its second.
 inline void make_machine(ClusterRig& rig, unsigned vmid, const std::string& address,
-                         const std::string& other = "") {
+                         const std::string& other = "",
+                         const std::string& customization = with_agent,
+                         const std::string& version = "v1.11.5") {
   proxmox::Client client = root(rig);
-  fetch_image(rig, client, "metal.qcow2");
+  fetch_image(rig, client, "metal.qcow2", version, customization);
   proxmox::VmCreate create;
   create.vmid = vmid;
   create.name = fmt::format("bare-{}", vmid);

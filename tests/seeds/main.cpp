@@ -143,13 +143,19 @@ void summarise(const Sum& sum, const Options& options, double took) {
       "{:.0f} exchanges; traces {:016x}\n",
       each(all.runs), each(all.troubled), each(sum_of(all.turns)), each(sum_of(all.troubles)),
       each(all.exchanges), all.trace);
-  if (options.specs) return;
   const auto listed = [](const auto& counts, const auto& names) {
     std::string text;
     for (std::size_t i = 0; i < counts.size(); ++i)
       text += fmt::format("{}{} {}", i == 0 ? "" : ", ", counts[i], names[i]);
     return text;
   };
+  std::string modes;
+  for (std::size_t i = 0; i < all.modes.size(); ++i)
+    if (all.modes[i] > 0)
+      modes += fmt::format("{}{} {}", modes.empty() ? "" : ", ", rocca::seeds::mode_names[i],
+                           all.modes[i]);
+  fmt::print("{} with {}\n", options.specs ? "specs" : "lives", modes);
+  if (options.specs) return;
   fmt::print(
       "{} beginnings of {} lives each, {} of them in bad weather ({} faults struck); {} lives each "
       "go "
@@ -162,23 +168,25 @@ void summarise(const Sum& sum, const Options& options, double took) {
       "lives with workers {}, with three control planes {}, on several hosts {}, on Proxmox VE 8.4 "
       "{}\n",
       all.workers, all.large, all.hosts, all.old);
-  fmt::print("lives with {}\n", listed(all.modes, rocca::seeds::mode_names));
 }
 
 /// What was tried too seldom to show anything, for a thousand lives; empty: nothing.
 std::string too_seldom(const Sum& sum) {
   if (sum.lives < 1000) return "";
-  const std::uint64_t least = sum.lives / 10, seldom = sum.lives / 50;
+  const std::uint64_t least = sum.lives / 10, seldom = sum.lives / 50, of_few = sum.lives / 100;
   using rocca::seeds::Trouble;
+  using rocca::seeds::Turn;
   for (std::size_t i = 0; i < sum.all.troubles.size(); ++i) {
     const auto trouble = static_cast<Trouble>(i);
     const bool of_some = trouble == Trouble::ChangedLease || trouble == Trouble::LostWrite;
-    if (sum.all.troubles[i] < (of_some ? seldom : least)) return rocca::seeds::trouble_names[i];
+    if (sum.all.troubles[i] < (of_some ? of_few : least)) return rocca::seeds::trouble_names[i];
   }
-  for (std::size_t i = 0; i < sum.all.turns.size(); ++i)
-    if (sum.all.turns[i] < seldom) return rocca::seeds::turn_names[i];
+  for (std::size_t i = 0; i < sum.all.turns.size(); ++i) {
+    const bool of_some = static_cast<Turn>(i) == Turn::Lease;
+    if (sum.all.turns[i] < (of_some ? of_few : seldom)) return rocca::seeds::turn_names[i];
+  }
   for (std::size_t i = 0; i < sum.all.modes.size(); ++i)
-    if (sum.all.modes[i] < seldom) return std::string("lives with ") + rocca::seeds::mode_names[i];
+    if (sum.all.modes[i] < of_few) return std::string("lives with ") + rocca::seeds::mode_names[i];
   if (sum.all.beginnings < sum.lives / rocca::seeds::family) return "beginnings";
   if (sum.all.stormy_beginnings < sum.all.beginnings / 2) return "beginnings in bad weather";
   if (sum.all.early_troubles < least) return "faults in beginnings";

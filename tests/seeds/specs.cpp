@@ -1,6 +1,6 @@
 #include "seeds/specs.hpp"
 
-#include "scenarios/engine_rig.hpp"
+#include "scenarios/engine_machines.hpp"
 #include "seeds/dice.hpp"
 
 #include <fmt/format.h>
@@ -66,18 +66,65 @@ std::string node_of(Dice& dice, bool dhcp, bool mtu) {
   return text + ", machine: { " + machine + " } }\n";
 }
 
-std::string spec_of(Dice& dice) {
+/// What a spec refers to and somebody else has made.
+struct Around {
+  std::string version, extensions;
+  bool clones = false;    // a template on each host
+  unsigned machines = 0;  // that were there before
+  Counts counts{};        // what it is like
+};
+
+std::string machine_at(unsigned number) {
+  return fmt::format("10.0.3.{}", number);
+}
+
+/// A cluster that knows no Proxmox.
+std::string only_machines(Dice& dice, Around& around) {
+  const unsigned planes = dice.one_in(3) ? 3 : 1, workers = dice.between(0, 2);
+  around = {"v1.11.5", "siderolabs/qemu-guest-agent", false, planes + workers, {}};
+  around.counts.note(Mode::AllExisting);
+  std::string text = fmt::format(
+      "apiVersion: rocca.dev/v1\nkind: Cluster\nmetadata: {{ name: blue }}\nspec:\n"
+      "  talos: {{ version: {}, extensions: [qemu-guest-agent] }}\n"
+      "  kubernetes: {{ version: v1.33.6{} }}\n"
+      "  network: {{ addressing: static, subnet: 10.0.0.0/16, gateway: 10.0.0.1, nameservers: "
+      "[10.0.0.1] }}\n  nodes:\n",
+      around.version, dice.one_in(2) ? ", endpoint: { vip: 10.0.1.10 }" : "");
+  for (unsigned i = 1; i <= planes + workers; ++i)
+    text += fmt::format("    metal-{}: {{ role: {}, address: {}, existing: true{} }}\n", i,
+                        i <= planes ? "controlplane" : "worker", machine_at(i),
+                        dice.one_in(3) ? ", labels: { site: rack }" : "");
+  return text;
+}
+
+std::string drawn_spec(Dice& dice, Around& around) {
+  if (dice.one_in(12)) return only_machines(dice, around);
   static constexpr std::array versions = {"v1.11.5", "v1.10.9", "v1.12.7", "v1.9.6", "v1.13.9"};
   static constexpr std::array kubernetes = {"v1.33.6", "v1.33.6", "v1.34.1", "v1.32.3", "v1.36.3"};
   const std::size_t which = dice.below(versions.size());
   const std::uint64_t kind = dice.below(6);  // of addressing
   const bool dhcp = kind == 0, meta = kind == 1;
   const bool iso = !meta && dice.one_in(4);
+  around.clones = !meta && !iso && dice.one_in(4);
+  around.machines = dice.one_in(4) ? dice.between(1, 2) : 0;
+  around.version = versions[which];
+  if (dhcp) around.counts.note(Mode::Dhcp);
+  if (meta) around.counts.note(Mode::Meta);
+  if (iso) around.counts.note(Mode::Iso);
+  if (around.clones) around.counts.note(Mode::Template);
+  if (around.machines > 0) around.counts.note(Mode::ExistingWorker);
   const bool mtu = !dhcp && dice.one_in(5);  // the first card's, for all nodes
+  const bool more = dice.one_in(3);
+  // In the order of the spec: another one is another schematic.
+  around.extensions = "siderolabs/qemu-guest-agent";
+  if (more) around.extensions += ", siderolabs/iscsi-tools, siderolabs/util-linux-tools";
   std::string talos = fmt::format("version: {}, extensions: [qemu-guest-agent{}]", versions[which],
-                                  dice.one_in(3) ? ", iscsi-tools, util-linux-tools" : "");
+                                  more ? ", iscsi-tools, util-linux-tools" : "");
   if (iso) talos += ", boot: iso";
-  if (dice.one_in(4)) talos += ", kernelArgs: [net.ifnames=0]";
+  if (around.clones) talos += ", boot: { template: talos-template }";
+  // The arguments are part of an image, which somebody else has chosen for them.
+  const bool given = around.clones || around.machines > 0;
+  if (!given && dice.one_in(4)) talos += ", kernelArgs: [net.ifnames=0]";
   if (dice.one_in(4)) talos += ", sysctls: { vm.nr_hugepages: \"64\" }";
   if (dice.one_in(4))
     talos +=
@@ -109,8 +156,24 @@ std::string spec_of(Dice& dice) {
   pool("cp", "controlplane", dice.one_in(3) ? 3 : 1, 11);
   if (!dice.one_in(3)) pool("worker", "worker", dice.between(1, 2), 21);
   if (dice.one_in(4)) pool("gpu", "worker", 1, 31);
-  if (dice.one_in(3)) text += "  nodes:\n    edge-1: " + node_of(dice, dhcp, mtu);
+  const bool edge = dice.one_in(3);
+  if (edge || around.machines > 0) text += "  nodes:\n";
+  if (edge) text += "    edge-1: " + node_of(dice, dhcp, mtu);
+  for (unsigned i = 1; i <= around.machines; ++i)
+    text += fmt::format("    metal-{}: {{ role: worker, address: {}, existing: true }}\n", i,
+                        machine_at(i));
   return text;
+}
+
+void make(const Around& around, scenarios::ClusterRig& rig) {
+  const std::string customization = fmt::format(
+      "customization:\n  systemExtensions:\n    officialExtensions: [{}]\n", around.extensions);
+  if (around.clones)
+    for (const unsigned number : {1u, 2u})
+      scenarios::make_template(rig, 9000 + number, fmt::format("pve{}", number), customization,
+                               around.version);
+  for (unsigned i = 1; i <= around.machines; ++i)
+    scenarios::make_machine(rig, 700 + i, machine_at(i), "", customization, around.version);
 }
 
 std::string first_words(const std::string& text) {
@@ -147,10 +210,13 @@ Outcome second_plan(std::uint64_t seed, bool loud) {
     scenarios::ClusterRig rig{options};
     rig.loud = loud;
     Dice dice{SeededEntropy{seed}.fork("spec")};
-    const std::string text = spec_of(dice);
+    Around around;
+    const std::string text = drawn_spec(dice, around);
+    outcome.modes = around.counts.modes;
     if (loud) fmt::print("{}\n", text);
     for (const char* version : {"v1.12.7", "v1.9.6", "v1.13.9"})
       rig.home.factory.versions.emplace_back(version);
+    make(around, rig);
     rig.write_spec(text);
     const std::string broken = raised_twice(rig);
     finish(outcome, rig);
