@@ -76,7 +76,7 @@ class Life {
   bool go_on(std::uint64_t number) {
     reroll(number, "middle");
     const bool kept = guarded([&] {
-      const unsigned chapters = dice_.one_in(6) ? 0 : dice_.one_in(4) ? 2 : 1;
+      const unsigned chapters = dice_.one_in(5) ? 0 : dice_.one_in(6) ? 2 : 1;
       for (unsigned i = 0; i < chapters; ++i) {
         chapter();
         raise();
@@ -91,7 +91,7 @@ class Life {
     guarded([&] {
       const std::vector<std::string> before = ours();
       raze();
-      if (dice_.one_in(25)) rebirth(before);
+      if (dice_.one_in(30)) rebirth(before);
     });
     weather_.clear();
     measure();
@@ -272,7 +272,7 @@ class Life {
         });
         rig_.stop = stop.get_token();
       }
-      if (dice_.one_in(4)) {
+      if (dice_.one_in(3)) {
         // Few writes are its own where the state is far away.
         const unsigned when = dice_.between(1, place_.is_far() ? 4 : 20);
         words += fmt::format("- the machine loses its power at write {}\n", when);
@@ -384,13 +384,14 @@ class Life {
 
   void chapter() {
     // What is seldom possible is tried more often.
-    if (shape_.dhcp() && dice_.one_in(3)) return leases_change();
+    if (shape_.dhcp() && dice_.one_in(2)) return leases_change();
     switch (dice_.below(20)) {
       case 0:
       case 1:
       case 2:
         return somebody_changes();
       case 3:
+        if (shape_.workers > 0) return worker_less();
         return somebody_stops(any_of_ours());
       case 4:
       case 5:
@@ -402,7 +403,7 @@ class Life {
       case 10:
       case 11:
       case 12:
-        if (dice_.one_in(4)) return only_one_node();
+        if (dice_.one_in(3)) return only_one_node();
         if (shape_.workers > 0 && !dice_.one_in(4)) return worker_less();
         say("a worker more");
         outcome_.count(Turn::WorkerMore);

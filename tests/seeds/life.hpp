@@ -94,9 +94,9 @@ constexpr std::array mode_names = {"DHCP",
                                    "a machine that was there",
                                    "nothing but machines that were there",
                                    "the state in Kubernetes",
-                                   "in S3",
-                                   "at an HTTP server",
-                                   "sealed with age"};
+                                   "the state in S3",
+                                   "the state at an HTTP server",
+                                   "a sealed state"};
 static_assert(mode_names.size() == static_cast<std::size_t>(Mode::SealedState) + 1);
 
 /// What was in one life.

@@ -12,7 +12,7 @@ constexpr const char* searched = "10.0.200.0/28";
 constexpr const char* beside_leases = "10.0.200.14";
 
 Shape::Addressing draw_addressing(Dice& dice) {
-  switch (dice.below(12)) {
+  switch (dice.below(16)) {
     case 0:
     case 1:
       return Shape::Addressing::Dhcp;
@@ -26,7 +26,7 @@ Shape::Addressing draw_addressing(Dice& dice) {
 }
 
 Shape::Boot draw_boot(Dice& dice) {
-  switch (dice.below(8)) {
+  switch (dice.below(14)) {
     case 0:
       return Shape::Boot::Iso;
     case 1:
@@ -62,11 +62,10 @@ std::string network_of(const Shape& shape) {
 }
 
 Shape::Existing draw_existing(Dice& dice) {
-  switch (dice.below(12)) {
+  switch (dice.below(14)) {
     case 0:
-    case 1:
       return Shape::Existing::Worker;
-    case 2:
+    case 1:
       return Shape::Existing::All;
     default:
       return Shape::Existing::None;
@@ -74,7 +73,7 @@ Shape::Existing draw_existing(Dice& dice) {
 }
 
 Shape::Place draw_place(Dice& dice) {
-  switch (dice.below(10)) {
+  switch (dice.below(14)) {
     case 0:
       return Shape::Place::Kubernetes;
     case 1:
@@ -143,7 +142,7 @@ Shape draw_shape(Dice& dice, std::uint64_t bundles) {
   shape.hosts = dice.one_in(2) ? 1 : dice.between(2, 3);
   // Most are small, because most mistakes show there and more lives find more of them.
   shape.planes = dice.one_in(16) ? 3 : 1;
-  shape.workers = !dice.one_in(3) ? 0 : dice.one_in(4) ? 2 : 1;
+  shape.workers = !dice.one_in(3) ? 0 : dice.one_in(6) ? 2 : 1;
   shape.new_release = !dice.one_in(2);
   shape.bundle = dice.below(bundles);
   shape.addressing = draw_addressing(dice);
@@ -157,7 +156,7 @@ Shape draw_shape(Dice& dice, std::uint64_t bundles) {
     shape.boot = Shape::Boot::Import;
   }
   shape.place = draw_place(dice);
-  shape.sealed = dice.one_in(8);
+  shape.sealed = dice.one_in(20);  // it doubles what a run costs
   return shape;
 }
 

@@ -41,12 +41,9 @@ std::string Weather::worsen(bool makes) {
   ++storm_;
   rules_.clear();
   std::string words;
+  if (dhcp) words += changed_lease();
   const unsigned things = dice_.between(2, 3);
   for (unsigned i = 0; i < things; ++i) {
-    if (dhcp && dice_.one_in(4)) {
-      words += changed_lease();
-      continue;
-    }
     switch (dice_.below(9)) {
       case 0:
       case 1:
@@ -168,7 +165,7 @@ std::string Weather::lost_host() {
 
 /// Not of a member of etcd that has others: with a second one it would cost them their quorum.
 std::string Weather::changed_lease() {
-  const unsigned begin = dice_.between(0, 90);
+  const unsigned begin = dice_.between(0, 45);
   const std::uint64_t which = dice_.below(16);
   later(std::chrono::seconds{begin}, [this, which] {
     std::vector<std::string> cards;
