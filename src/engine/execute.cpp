@@ -92,7 +92,10 @@ class Execution {
       throw Error(Fault::Bug, address + " is planned and neither wanted nor left over");
     step.resource = found->second.get();
     const auto item = state_.items.find(address);
-    if (item != state_.items.end()) ask_after(step, item->second.receipt);
+    if (item != state_.items.end()) {
+      ask_after(step, item->second.receipt);
+      if (item->second.settled) step.known = item->second.facts;
+    }
     schedule_.set_lanes(address, step.resource->lanes(nullptr));
     return step;
   }
@@ -520,7 +523,9 @@ class Execution {
   void settled(Step& step) {
     step.ended = true;
     const bool did = step.acts > 0;
-    if (did) changed_[step.address] = step.cost;
+    // An act of an earlier run may have ended in this one, and left it elsewhere than it was.
+    const bool moved = step.live && step.known && *step.known != step.live->facts;
+    if (did || moved) changed_[step.address] = step.cost;
     // Nobody that needs it has begun yet.
     worlds_.learn(step.address, step.live ? std::optional{step.live->facts} : std::nullopt);
     if (step.planned || did)

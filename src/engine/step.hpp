@@ -47,6 +47,7 @@ struct Step {
   unsigned refusals = 0;  // acts in a row that were not even begun
   Effect cost = Effect::Live;
   unsigned lost = 0;
+  std::optional<state::Fields> known{};  // facts that others went by until now
   unsigned acts = 0;
   bool joined = false;              // its next asking takes part in more lanes than its kind's own
   std::optional<Change> completed;  // the change of the last act that ended well

@@ -122,6 +122,27 @@ TEST(Addresses, AWorkerThatWasOffWhileItsEndpointMovedFollowsInOneRun) {
               HasSubstr(fmt::format("https://{}:6443", places(rig).at(100))));
 }
 
+TEST(Addresses, WhatARunWaitedForThatWasStoppedIsFollowedAsWell) {
+  ClusterRig rig;
+  const std::string spec = replace_all(dhcp_spec(1, 0), "version: v1.34.1",
+                                       "version: v1.34.1, endpoint: { vip: 10.0.1.10 }");
+  raise(rig, spec);
+  rig.home.estate.crash(100);
+  rig.home.world.run_for(30s);
+  // It is waited for when somebody stops the run, and comes back with another lease.
+  std::stop_source stop;
+  rig.home.world.after(6s, [stop]() mutable { stop.request_stop(); });
+  rig.stop = stop.get_token();
+  EXPECT_FALSE(rig.up().ok());
+  rig.stop = {};
+  rig.home.estate.crash(100);
+  rig.home.lans.change_all_leases();
+  rig.home.world.run_for(30s);
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 TEST(Addresses, OneOfThreeControlPlanesWithANewLeaseKeepsQuorum) {
   ClusterRig rig;
   raise(rig, dhcp_spec(3, 0));
