@@ -53,12 +53,12 @@ std::string machine_of(Dice& dice) {
 }
 
 /// A node by name, with what no pool can say for all of its nodes.
-std::string node_of(Dice& dice, bool dhcp, bool mtu) {
+std::string node_of(Dice& dice, bool dhcp, bool mtu, bool clone) {
   std::string text = "{ role: worker";
   if (!dhcp) text += ", address: 10.0.1.41";
   if (dice.one_in(2)) text += ", taints: { dedicated: \"edge:NoSchedule\" }";
   if (dice.one_in(3)) text += ", labels: { site: edge }";
-  if (dice.one_in(3)) text += ", " + image_of(dice);
+  if (!clone && dice.one_in(3)) text += ", " + image_of(dice);  // a clone is its template's
   std::string machine = fmt::format("vmid: {}", dice.between(400, 499));
   if (dice.one_in(2))
     machine += fmt::format(", nics: [ {{ mac: \"BC:24:11:00:00:{:02X}\"{} }} ]",
@@ -150,7 +150,7 @@ std::string drawn_spec(Dice& dice, Around& around) {
     text += fmt::format("    {}:\n      role: {}\n      count: {}\n", name, role, count);
     if (!dhcp) text += fmt::format("      addresses: 10.0.1.{}-10.0.1.{}\n", first, first + 8);
     if (dice.one_in(3)) text += fmt::format("      labels: {{ tier: t{} }}\n", dice.below(9));
-    if (dice.one_in(4)) text += "      " + image_of(dice) + "\n";
+    if (!around.clones && dice.one_in(4)) text += "      " + image_of(dice) + "\n";
     if (dice.one_in(3)) text += "      machine: " + machine_of(dice) + "\n";
   };
   pool("cp", "controlplane", dice.one_in(3) ? 3 : 1, 11);
@@ -158,7 +158,7 @@ std::string drawn_spec(Dice& dice, Around& around) {
   if (dice.one_in(4)) pool("gpu", "worker", 1, 31);
   const bool edge = dice.one_in(3);
   if (edge || around.machines > 0) text += "  nodes:\n";
-  if (edge) text += "    edge-1: " + node_of(dice, dhcp, mtu);
+  if (edge) text += "    edge-1: " + node_of(dice, dhcp, mtu, around.clones);
   for (unsigned i = 1; i <= around.machines; ++i)
     text += fmt::format("    metal-{}: {{ role: worker, address: {}, existing: true }}\n", i,
                         machine_at(i));
