@@ -270,7 +270,7 @@ class MachineKind final : public Thing {
  private:
   /// What it may cost when a silent node answers: what its configuration lacks shows only then.
   Effect at_most() const {
-    if (wish_.applied.empty()) return Effect::Live;
+    // Never settled, it may have got a configuration all the same: of a run that was stopped.
     if (wish_.applied != wanted()) return Effect::Reboot;
     return wish_.endpoint_from_dhcp ? Effect::Service : Effect::Live;
   }

@@ -122,6 +122,17 @@ TEST(Addresses, AWorkerThatWasOffWhileItsEndpointMovedFollowsInOneRun) {
               HasSubstr(fmt::format("https://{}:6443", places(rig).at(100))));
 }
 
+TEST(Addresses, AWorkerThatNobodyRemembersFollowsItsEndpointInOneRun) {
+  ClusterRig rig;
+  raise(rig, dhcp_spec(1, 1));
+  rig.lose_state();
+  rig.home.estate.crash(101);
+  change_leases(rig, "100");
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 TEST(Addresses, WhatARunWaitedForThatWasStoppedIsFollowedAsWell) {
   ClusterRig rig;
   const std::string spec = replace_all(dhcp_spec(1, 0), "version: v1.34.1",
