@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <stop_token>
+#include <utility>
 
 namespace rocca::seeds {
 
@@ -325,16 +326,19 @@ class Life {
     std::string words;
     bool well = attempt(Verb::Down, words);
     if (!well && helped(words)) well = attempt(Verb::Down, words);
-    if (!well) throw Broken{"it did not end well:\n" + words};
-    if (resets_) rig_.home.world.run_for(3min);
+    const bool reset = std::exchange(resets_, false);
     // A worker that was off meanwhile opens no door any more: nobody is left to sign its
-    // certificate.
+    // certificate. Its owner is told, and goes on without it.
     const bool reached = outcome_.of(Trouble::LostHost) == hosts_lost;
-    promises_.check_down(before, !resets_  ? Promises::Reset::None
+    if (!well && reset && !reached && words.find("is not reset") != std::string::npos)
+      well = attempt(Verb::Down, words);
+    if (!well) throw Broken{"it did not end well:\n" + words};
+    if (reset) rig_.home.world.run_for(3min);
+    promises_.check_down(before, !reset    ? Promises::Reset::None
                                  : reached ? Promises::Reset::All
                                            : Promises::Reset::Some);
     // Control planes that were left alone go on with their etcd.
-    if (shape_.existing != Shape::Existing::All || resets_) ++promises_.lives;
+    if (shape_.existing != Shape::Existing::All || reset) ++promises_.lives;
   }
 
   /// Id, name, address, card and UUID of each of our VMs.
