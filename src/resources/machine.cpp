@@ -219,8 +219,9 @@ class MachineKind final : public Thing {
     if (where.address.empty())
       return kept_running(world, talos::Door::Closed, NotYet{where.told, where.ask_again});
     const bool reboots = receipt.token.starts_with(until_reboot);  // then etcd counts, too
-    const auto [sight, at_home] =
+    const auto [seen, at_home] =
         glance(world, where.address, reboots ? Detail::Services : Detail::Status);
+    const talos::Sight sight = told_by_name(world, where.address, seen);
     return kept_running(world, sight.door, ask(world, receipt, where.address, sight, at_home));
   }
 
@@ -232,8 +233,9 @@ class MachineKind final : public Thing {
     if (const auto changed = find_disturbance(world, wish_.node); changed && !changed->restarts)
       return until_well_again(world, *changed, where.address);
     if (where.address.empty()) return Ready{};
-    const talos::Sight sight =
-        talos::look(world.transport, world.access(where.address), world.stop, Detail::Status);
+    const talos::Sight sight = told_by_name(
+        world, where.address,
+        talos::look(world.transport, world.access(where.address), world.stop, Detail::Status));
     // Its VM may have gone off since: then nothing would ever show.
     return kept_running(world, sight.door, probe_applied(world, sight));
   }
@@ -297,15 +299,29 @@ class MachineKind final : public Thing {
   /// of ours is no reason for another plan.
   talos::Sight look_at(World& world, const std::string& address) const {
     if (world.survey.is_awaited(boot_of(wish_.node)))
-      return glance(world, address, Detail::Status).sight;
+      return told_by_name(world, address, glance(world, address, Detail::Status).sight);
     const auto look = [&](const talos::Access& access) {
       return talos::look(world.transport, access, world.stop, Detail::Status);
     };
     talos::Sight sight = look(world.access(address));
+    if (sight.door == talos::Door::Foreign) return told_by_name(world, address, std::move(sight));
     if (sight.door != talos::Door::Closed || wish_.applied.empty()) return sight;
     sight = look(world.patient_access(address));
     if (sight.door != talos::Door::Closed) world.survey.found_slow(address);
     return sight;
+  }
+
+  /// A worker with another lease shows a certificate for the one before until a control plane has
+  /// signed another, which it may not find until its configuration says where. Our authority has
+  /// signed it for the node's name as well: by that it is asked from now on.
+  talos::Sight told_by_name(World& world, const std::string& address, talos::Sight sight) const {
+    if (sight.door != talos::Door::Foreign) return sight;
+    talos::Access access = world.access(address);
+    access.tls.server_name = wish_.host_name;
+    talos::Sight named = talos::look(world.transport, access, world.stop, Detail::Services);
+    if (named.door != talos::Door::Ours) return sight;
+    world.survey.is_called(address, wish_.host_name);
+    return named;
   }
 
   Secret render(World& world, const std::string& where, talos::Client& client) const {
@@ -404,7 +420,7 @@ class MachineKind final : public Thing {
     talos::Access access = world.access(live.id);
     const Survey::Passing passing = world.survey.who_passes_on();
     access.through = passing.through();
-    if (access.through.empty()) return false;
+    if (access.through.empty() || !access.tls.server_name.empty()) return false;
     try {
       const auto sight = talos::look_through(world.transport, access, world.stop);
       Live answer = live;

@@ -543,6 +543,17 @@ void Survey::found_slow(const std::string& address) {
   slow_.insert(address);
 }
 
+void Survey::is_called(const std::string& address, const std::string& name) {
+  const std::lock_guard lock{mutex_};
+  names_[address] = name;
+}
+
+std::string Survey::name_at(const std::string& address) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = names_.find(address);
+  return found == names_.end() ? "" : found->second;
+}
+
 bool Survey::is_slow(const std::string& address) const {
   const std::lock_guard lock{mutex_};
   return slow_.contains(address);

@@ -198,6 +198,9 @@ class Survey {
 
   /// It opened to nobody but who waited long.
   void found_slow(const std::string& address);
+  /// Who answers there has a certificate for this name, and none for the address.
+  void is_called(const std::string& address, const std::string& name);
+  std::string name_at(const std::string& address) const;  // empty: it goes by its address
   bool is_slow(const std::string& address) const;
 
   /// How long to knock at a door that may be closed: shortly, because whoever is at home opens at
@@ -258,6 +261,7 @@ class Survey {
                std::chrono::milliseconds{80}}};
   std::map<std::string, unsigned> knocks_;           // by address: how many in vain
   std::set<std::string> slow_;                       // addresses
+  std::map<std::string, std::string> names_;         // by address
   std::string away_;                                 // a node
   std::map<std::string, std::string> disturbances_;  // by node
   bool workers_answered_ = false;

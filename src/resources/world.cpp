@@ -155,6 +155,7 @@ talos::Access World::access(const std::string& address) const {
   // Nodes are knocked at while they boot, and a knock at a closed door must not take longer than
   // the wait for the next one.
   access.connect_timeout = survey.is_slow(address) ? patient_knock : knock;
+  access.tls.server_name = survey.name_at(address);
   return access;
 }
 

@@ -133,6 +133,18 @@ TEST(Addresses, AWorkerThatNobodyRemembersFollowsItsEndpointInOneRun) {
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
+TEST(Addresses, AWorkerWhoseNewAddressNobodyCouldSignIsAskedByItsName) {
+  ClusterRig rig;
+  raise(rig, dhcp_spec(1, 1));
+  rig.home.estate.crash(100);
+  change_leases(rig, "all");
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+  EXPECT_THAT(rig.home.estate.truth(101).config,
+              HasSubstr(fmt::format("https://{}:6443", places(rig).at(100))));
+}
+
 TEST(Addresses, WhatARunWaitedForThatWasStoppedIsFollowedAsWell) {
   ClusterRig rig;
   const std::string spec = replace_all(dhcp_spec(1, 0), "version: v1.34.1",
