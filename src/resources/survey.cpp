@@ -338,6 +338,18 @@ std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan,
   return found;
 }
 
+void Survey::asked(const proxmox::Upid& upid) {
+  const std::lock_guard lock{mutex_};
+  asked_.emplace(upid.text, clock_.tick());
+}
+
+std::optional<Duration> Survey::asked_ago(const proxmox::Upid& upid) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = asked_.find(upid.text);
+  if (found == asked_.end()) return std::nullopt;
+  return clock_.tick() - found->second;
+}
+
 void Survey::cannot_end(const proxmox::Upid& upid) {
   const std::lock_guard lock{mutex_};
   not_ours_to_end_.insert(upid.text);
@@ -473,6 +485,11 @@ void Survey::look_begins() {
 void Survey::look_ends() {
   const std::lock_guard lock{mutex_};
   look_began_.reset();
+}
+
+bool Survey::looks() const {
+  const std::lock_guard lock{mutex_};
+  return look_began_.has_value();
 }
 
 void Survey::passes_on(const std::string& address) {

@@ -134,6 +134,11 @@ class Survey {
   /// moment, ask again shortly.
   std::optional<proxmox::Task> task(proxmox::Client& client, const proxmox::Upid& upid);
 
+  /// This run has started it.
+  void asked(const proxmox::Upid& upid);
+  /// How long ago, on this run's own clock; nothing: this run has not started it.
+  std::optional<Duration> asked_ago(const proxmox::Upid& upid) const;
+
   /// A task of somebody else that we have no right to end.
   void cannot_end(const proxmox::Upid& upid);
   bool can_end(const proxmox::Upid& upid);
@@ -161,6 +166,7 @@ class Survey {
   /// end, however many there are.
   void look_begins();
   void look_ends();
+  bool looks() const;
   /// A control plane that has answered in this look passes questions on to workers: a handshake
   /// with each of hundreds would cost more than all they have to say. They take turns; empty: none
   /// has answered yet, or this is no look.
@@ -282,6 +288,7 @@ class Survey {
   std::map<std::string, Off> off_;  // hosts
   std::map<proxmox::Vmid, std::string> expected_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
+  std::map<std::string, Tick> asked_;      // by UPID
 };
 
 }  // namespace rocca::resources

@@ -9,6 +9,7 @@
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
+#include "resources/vm_obstacle.hpp"
 #include "resources/vm_remove.hpp"
 #include "resources/vm_rest.hpp"
 #include "resources/vm_wish.hpp"
@@ -31,7 +32,9 @@ constexpr const char* without_mark = "mark";
 constexpr const char* rest_of_dead = "rest";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
-constexpr const char* leaving = "leaving";  // how far one is that is made anew
+constexpr const char* leaving = "leaving";  // how far one is that is switched off or replaced
+constexpr const char* obstacle_field = "obstacle";
+constexpr const char* obstacle_hint = "obstacle hint";
 
 constexpr const char* until_reset = "reset";  // a receipt
 constexpr const char* starts = "starts";      // in place of a task whose id is not known yet
@@ -63,12 +66,18 @@ class VmKind final : public Thing {
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       live.facts["lock"] = lock;
     const Change change = difference(live.fields);
+    add_obstacle(world, *sight.found, change, live.fields);
     if (change.effect < Effect::Reboot || world.survey.makes(row.vmid)) return live;
     const VmSight all = find_vm(world, search_everywhere());
     if (!all.refusal.empty()) return Live{"", {{refused, all.refusal}, {hint_of, all.hint}}, {}};
-    if (change.action == Action::Replace && change.refusal.empty() && runs(world, row))
-      if (const Halt halt = plan_halt(world, row); halt.next != Halt::Next::Shutdown)
-        live.fields[leaving] = halt.text();
+    // Each step on the way to its end is shown, so that only repeated ones count as no progress. A
+    // plan shows none: at that time nothing was asked of it.
+    const bool goes_off = VmDemands::of(change, runs(world, row)).switches_off;
+    if (goes_off && change.refusal.empty() && !world.survey.looks()) {
+      const Halt halt = plan_halt(world, row);
+      world.survey.planned(row.vmid, halt);
+      if (halt.next != Halt::Next::Shutdown || halt.failed > 0) live.fields[leaving] = halt.text();
+    }
     return live;
   }
 
@@ -101,7 +110,13 @@ class VmKind final : public Thing {
       change.action = Action::Update;
       return change;
     }
-    return difference(live->fields);
+    Change change = difference(live->fields);
+    if (const std::string why = fact(live->fields, obstacle_field);
+        !why.empty() && !change.none() && change.refusal.empty()) {
+      change.refusal = why;
+      change.hint = fact(live->fields, obstacle_hint);
+    }
+    return change;
   }
 
   Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
@@ -160,6 +175,9 @@ class VmKind final : public Thing {
     const VmSight sight = prove_alone(world);
     if (!sight.found) return {};
     const proxmox::VmRow& row = sight.found->row;
+    VmDemands demands;
+    demands.destroys = true;
+    refuse_obstacle(demands, row, sight.found->config);
     if (runs(world, row)) begin_restarting(world, difference(live.fields));
     const Leaver its = leaver(world);
     const talos::Sight machine = runs(world, row) ? look_at(world, its) : talos::Sight{};
@@ -204,6 +222,22 @@ class VmKind final : public Thing {
     constexpr unsigned width = proxmox::Lanes::imports_per_storage;
     return {"import/" + where, width, Lane::Hold::Act,
             fmt::format("{} disks at a time on {}", width, where)};
+  }
+
+  /// What would be refused half-way is refused in the plan.
+  static void add_obstacle(World& world, const VmSight::Found& vm, const Change& change,
+                           Fields& fields) {
+    if (change.none() || !change.refusal.empty()) return;
+    const auto& [row, config] = vm;
+    auto obstacle = find_obstacle(VmDemands::of(change, runs(world, row)), row, config);
+    const std::string lock = config.value_or("lock", "");
+    if (!obstacle && !lock.empty() && lock != "suspended")
+      if (const Halt halt = plan_halt(world, row);
+          halt.next == Halt::Next::Unlock && halt.lock_is_dead)
+        obstacle = dead_lock(world, row, halt.lock);
+    if (!obstacle) return;
+    fields[obstacle_field] = obstacle->reason;
+    fields[obstacle_hint] = obstacle->hint;
   }
 
   VmSearch search() const { return {wish_.identity, wish_.create.vmid, wish_.create.name, false}; }
@@ -461,6 +495,7 @@ class VmKind final : public Thing {
                          const proxmox::VmConfig& config) const {
     const bool running = runs(world, row);
     const Change change = difference(seen_fields(wish_, config, running));
+    refuse_obstacle(VmDemands::of(change, running), row, config);
     std::vector<std::string> cold, hot, sizes, waiting;
     bool power = false;
     for (const FieldChange& field : change.fields) {
@@ -592,7 +627,7 @@ class VmKind final : public Thing {
     const bool known = upid.type == "qmstart" || (upid.type == "resize" && task->ok());
     if (!known) forget(world);
     if (upid.type == "qmshutdown" || upid.type == "qmstop" || upid.type == "qmdestroy" ||
-        upid.type == "qmreboot" || holds_lock(upid.type)) {
+        upid.type == "qmreboot" || upid.type == "hastop" || holds_lock(upid.type)) {
       const Progress progress = probe_removal(world, receipt, "taking down " + address());
       if (upid.type == "qmdestroy")
         world.survey.refresh(world.proxmox());

@@ -4,6 +4,7 @@
 #include "resources/stray.hpp"
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
+#include "resources/vm_obstacle.hpp"
 #include "resources/vm_remove.hpp"
 #include "resources/vm_rest.hpp"
 
@@ -59,11 +60,16 @@ class LeftoverVm final : public Thing {
       return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
     }
     const proxmox::VmRow& row = sight.found->row;
+    std::optional<Obstacle> obstacle = find_obstacle(destroyed(), row, sight.found->config);
     std::optional<Halt> halt = world.survey.just_planned(row.vmid);
-    if (!halt) {
+    if (!halt && !obstacle) {
       halt = plan_halt(world, row);
       world.survey.planned(row.vmid, *halt);
     }
+    if (halt && halt->next == Halt::Next::Unlock && halt->lock_is_dead)
+      obstacle = dead_lock(world, row, halt->lock);
+    if (obstacle)
+      return Live{id_of(row), {{"refused", obstacle->reason}, {"hint", obstacle->hint}}, {}};
     Live live{id_of(row),
               {{"vm", row.name}, {"power", halt->text()}},
               facts_of(*sight.found, identity_, false, "")};
@@ -189,10 +195,17 @@ class LeftoverVm final : public Thing {
     const proxmox::VmRow& row = sight.found->row;
     std::optional<Halt> halt = world.survey.just_planned(row.vmid);
     const std::string lock = sight.found->config.value_or("lock", "");
+    refuse_obstacle(destroyed(), row, sight.found->config);
     if (halt &&
         (halt->next == Halt::Next::Nothing || halt->lock != (lock == "suspended" ? "" : lock)))
       halt.reset();
     return remove_vm(world, row, halt);
+  }
+
+  static VmDemands destroyed() {
+    VmDemands demands;
+    demands.destroys = true;
+    return demands;
   }
 
   VmSearch search() const {

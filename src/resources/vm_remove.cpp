@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "resources/survey.hpp"
 #include "resources/thing.hpp"
+#include "resources/vm_obstacle.hpp"
 
 #include <fmt/format.h>
 
@@ -15,41 +16,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration shutdown_patience = 30s;
-// A shutdown that failed this lately need not be tried again.
-constexpr Duration lately = 15min;
+// The tasks of this id that may still say something about the guest that runs now.
+constexpr Duration lookback = 15min;
 // What moves or writes disks mostly ends by itself, and leaves less behind when it may.
 constexpr Duration copy_patience = 1min;
 // A lock goes a moment before or after its task does.
 constexpr Duration lock_grace = 10s;
-constexpr unsigned most_in_vain = 8;
+constexpr unsigned most_failures = 8;
+constexpr unsigned most_failures_of_ha = 2;
 constexpr Duration longest_pause = 30s;
 
 bool one_of(const std::string& type, std::initializer_list<const char*> types) {
   return std::any_of(types.begin(), types.end(), [&](const char* each) { return type == each; });
 }
 
-/// What a task does that holds a VM's lock as long as it lasts; nothing for all others.
-const char* work_of(const std::string& type) {
-  if (type == "vzdump") return "a backup";
-  if (type == "qmigrate") return "a migration";
-  if (one_of(type, {"qmsnapshot", "qmdelsnapshot", "qmrollback"})) return "a snapshot's task";
-  if (type == "qmclone") return "a clone of it";
-  if (one_of(type, {"qmmove", "qmtemplate", "qmsuspend"})) return "a copy of its disks";
-  return nullptr;
-}
-
-/// A host's backup job for many guests names none of them. It is not ended for one.
-bool is_job_of_many(const proxmox::Upid& upid) {
-  return upid.type == "vzdump" && upid.id.empty();
-}
-
 std::string lock_wait(proxmox::Vmid vmid) {
   return fmt::format("lock of VM {}", vmid);
 }
 
-/// Ends a task that holds the VM's lock: a reboot or shutdown by somebody who was ready to wait
-/// half an hour for the guest (stopping the VM cannot overrule a reboot), or a copy of its disks.
+/// Ends a task that holds the VM's lock: a reboot or shutdown whose caller was ready to wait half
+/// an hour for the guest (stopping the VM cannot overrule a reboot), or a copy of its disks.
 bool end_task(World& world, const proxmox::Upid& upid) {
   try {
     world.proxmox().stop_task(upid);
@@ -63,47 +49,56 @@ bool end_task(World& world, const proxmox::Upid& upid) {
   }
 }
 
-/// Each stop in vain makes the next one wait longer.
-Duration pause_after(unsigned vain) {
-  return vain == 0 ? Duration{}
-                   : std::min<Duration>(2s * (1u << std::min(vain, 4u)), longest_pause);
+/// Each failed attempt makes the next one wait longer.
+Duration pause_after(unsigned failed) {
+  return failed == 0 ? Duration{}
+                     : std::min<Duration>(2s * (1u << std::min(failed, 4u)), longest_pause);
 }
 
-std::optional<proxmox::TaskRow> job_of_many(World& world, const std::string& host) {
+HaltTask entry_of(World& world, const proxmox::TaskRow& row) {
+  HaltTask entry{row.upid, std::nullopt, row.status, world.survey.asked_ago(row.upid), {}};
+  if (row.running())
+    entry.watched = world.survey.waiting_since(row.upid.text);
+  else
+    entry.ended = row.ended.value_or(row.started);
+  return entry;
+}
+
+std::optional<HaltTask> job_of_many(World& world, const std::string& host) {
   proxmox::TaskFilter filter;
   filter.only_active = true;
   filter.type = "vzdump";
   for (const proxmox::TaskRow& task : world.proxmox().tasks(host, filter))
-    if (is_job_of_many(task.upid)) return task;
+    if (is_job_of_many(task.upid)) return entry_of(world, task);
   return std::nullopt;
 }
 
 [[noreturn]] void throw_locked(World& world, const proxmox::VmRow& row, const std::string& lock) {
-  const std::string path = "/nodes/" + row.node;
-  const proxmox::Permissions rights = world.proxmox().permissions(path);
-  const auto ours = rights.find(path);
-  const bool sees =
-      ours != rights.end() && std::count(ours->second.begin(), ours->second.end(), "Sys.Audit") > 0;
-  throw Error(Fault::Conflict,
-              sees ? fmt::format("{} is locked ({}), and no task holds it", describe(row), lock)
-                   : fmt::format("{} is locked ({}), and by which task cannot be seen: this token "
-                                 "has no Sys.Audit on {}",
-                                 describe(row), lock, path))
-      .hint(fmt::format("{}`qm unlock {}` on {} as root (no token may), then again",
-                        sees ? "" : "if no task is at it: ", row.vmid, row.node));
+  const Obstacle obstacle = dead_lock(world, row, lock);
+  throw Error(Fault::Conflict, obstacle.reason).hint(obstacle.hint);
 }
 
-[[noreturn]] void throw_in_vain(const proxmox::VmRow& row, const Halt& halt) {
-  throw Error(Fault::Rejected, fmt::format("{} does not go: {} tries in vain, the last one ended "
-                                           "with: {}",
-                                           describe(row), halt.vain, halt.last_words))
-      .hint(fmt::format("the task log of {} says more; the next run tries again", row.node));
+[[noreturn]] void throw_not_stopped(const proxmox::VmRow& row, const Halt& halt) {
+  throw Error(Fault::Rejected, fmt::format("{} is not stopped after {} failed attempts: {}",
+                                           describe(row), halt.failed, halt.last_error))
+      .hint(halt.by_ha
+                ? fmt::format("HA manages it: `ha-manager status` on {} says why it does not act; "
+                              "`ha-manager remove vm:{}` takes it out of HA",
+                              row.node, row.vmid)
+                : fmt::format("the task log of {} says more; the next run tries again", row.node));
 }
 
-/// The next act for a VM that runs, or whose lock is to be seen to.
+/// Remembers which tasks are of this run.
+Receipt started(World& world, const proxmox::Upid& upid, std::string what, Duration pause = {}) {
+  world.survey.asked(upid);
+  return {upid.text, std::move(what), pause};
+}
+
+/// The next step for a VM that runs or is locked.
 Receipt act(World& world, const proxmox::VmRow& row, const Halt& halt) {
   proxmox::Client& client = world.proxmox();
-  if (halt.vain >= most_in_vain) throw_in_vain(row, halt);
+  if (halt.failed >= (halt.by_ha ? most_failures_of_ha : most_failures))
+    throw_not_stopped(row, halt);
   switch (halt.next) {
     case Halt::Next::Nothing:
       return {};
@@ -114,19 +109,29 @@ Receipt act(World& world, const proxmox::VmRow& row, const Halt& halt) {
       // While it holds the VM's lock nothing else gets through: it can only be waited for.
       return {halt.task->text, "wait for " + halt.task->type};
     case Halt::Next::Unlock:
-      if (world.survey.waiting_since(lock_wait(row.vmid)) < lock_grace)
+      if (!halt.lock_is_dead)
         throw Error(Fault::Busy, fmt::format("{} is locked ({})", describe(row), halt.lock));
       throw_locked(world, row, halt.lock);
     case Halt::Next::Shutdown:
-      if (!halt.by_ha)
-        return {client.start_shutdown(row.node, row.vmid, shutdown_patience, false).text,
-                "shutdown"};
-      break;
+      // HA cuts the power itself after that time; the rest is decided here.
+      return started(world, client.start_shutdown(row.node, row.vmid, shutdown_patience, false),
+                     "shutdown", pause_after(halt.failed));
     case Halt::Next::Stop:
       break;
   }
-  return {client.start_stop(row.node, row.vmid, /*overrule_shutdown=*/!halt.by_ha).text, "stop",
-          pause_after(halt.vain)};
+  return started(world, client.start_stop(row.node, row.vmid, /*overrule_shutdown=*/!halt.by_ha),
+                 "stop", pause_after(halt.failed));
+}
+
+/// The task of a request to HA ends at once; HA acts on it later. Whether it ever does is decided
+/// when the VM is planned for again.
+bool still_stopping(World& world, const proxmox::Upid& upid) {
+  const auto vmid = parse_uint(upid.id);
+  if (!vmid || world.survey.waiting_since(upid.text) > ha_patience) return false;
+  const auto row = world.survey.find(world.proxmox(), static_cast<proxmox::Vmid>(*vmid));
+  if (!row) return false;
+  const auto status = world.proxmox().find_status(row->node, row->vmid);
+  return status && status->status == "running";
 }
 
 }  // namespace
@@ -135,90 +140,43 @@ bool holds_lock(const std::string& task_type) {
   return work_of(task_type) != nullptr && task_type != "qmclone";
 }
 
-std::string Halt::text() const {
-  const auto times = [](unsigned count) {
-    return count == 1 ? std::string("once") : fmt::format("{} times", count);
-  };
-  switch (next) {
-    case Next::Nothing:
-      return vain == 0 ? "it is off" : fmt::format("it is off, destroyed {} in vain", times(vain));
-    case Next::Shutdown:
-      return "it runs";
-    case Next::Follow:
-      if (const char* work = work_of(task->type))
-        return fmt::format("{} (task {} of {}) is under way", work, task->type, task->user);
-      return "task " + task->type + " is at it";
-    case Next::EndTask:
-      if (const char* work = work_of(task->type))
-        return fmt::format("{} (task {} of {}) holds its lock", work, task->type, task->user);
-      return fmt::format("task {} of {} waits for the guest in vain", task->type, task->user);
-    case Next::Stop:
-      return vain == 0 ? "the guest does not listen"
-                       : fmt::format("the guest does not listen, stopped {} in vain", times(vain));
-    case Next::Unlock:
-      return fmt::format("it is locked ({}), and no task holds it", lock);
-  }
-  return "";
-}
-
 Halt plan_halt(World& world, const proxmox::VmRow& row) {
   proxmox::Client& client = world.proxmox();
-  Halt halt;
   const auto status = client.find_status(row.node, row.vmid);
-  if (!status) return halt;
-  const bool running = status->status == "running";
-  // Memory saved to disk is no obstacle to a destroy.
-  if (status->lock != "suspended") halt.lock = status->lock;
-  if (!running && halt.lock.empty() && !world.survey.contended(row.vmid)) return halt;
-  halt.by_ha = status->ha_managed;
+  if (!status) return {};
+  HaltFacts facts;
+  facts.running = status->status == "running";
+  facts.paused = status->qmp_status == "paused";
+  facts.by_ha = status->ha_managed;
+  facts.lock = status->lock;
+  facts.uptime = status->uptime;
+  facts.contended = world.survey.contended(row.vmid);
+  facts.now = world.clock.now();
+  const bool is_off = !facts.running && (facts.lock.empty() || facts.lock == "suspended");
+  if (is_off && !facts.contended) return decide_halt(facts);
   proxmox::TaskFilter filter;
   filter.vmid = row.vmid;
-  filter.since = world.clock.now() - lately;
-  bool tried = status->qmp_status == "paused";  // a paused guest hears nothing
-  if (running) halt.next = Halt::Next::Shutdown;
-  std::optional<proxmox::TaskRow> holder;
-  Instant last{};
-  // The log tells whole seconds.
-  const Instant ours_since = std::chrono::floor<std::chrono::seconds>(world.survey.begun());
-  for (const proxmox::TaskRow& task : client.tasks(row.node, filter)) {
-    const std::string& type = task.upid.type;
-    if (!task.running()) {
-      tried = tried || type == "qmshutdown";
-      if (!one_of(type, {"qmstop", "qmdestroy"}) || task.started < ours_since) continue;
-      if (proxmox::Task{task.upid, false, task.status}.ok()) continue;
-      ++halt.vain;
-      if (halt.last_words.empty() || task.started >= last) halt.last_words = task.status;
-      last = std::max(last, task.started);
-      continue;
-    }
-    if (work_of(type) != nullptr) holder = task;
-    if (!one_of(type, {"qmstop", "qmdestroy", "qmshutdown", "qmreboot"})) continue;
-    halt.task = task.upid;
-    const bool fresh = task.started + shutdown_patience + 10s > world.clock.now();
-    const bool waits = type == "qmreboot" || (type == "qmshutdown" && !fresh);
-    halt.next = waits ? Halt::Next::EndTask : Halt::Next::Follow;
-  }
-  if (!holder && halt.lock == "backup") holder = job_of_many(world, row.node);
-  if (holder) {
-    halt.task = holder->upid;
-    const bool at_once = holder->upid.type == "vzdump" && !is_job_of_many(holder->upid);
-    const bool long_enough = holder->started + copy_patience < world.clock.now();
-    halt.next = at_once || (long_enough && !is_job_of_many(holder->upid)) ? Halt::Next::EndTask
-                                                                          : Halt::Next::Follow;
-  } else if (!halt.lock.empty() && !halt.task) {
-    halt.next = Halt::Next::Unlock;
-  }
-  if (halt.next != Halt::Next::Unlock) world.survey.wait_anew(lock_wait(row.vmid));
-  if (halt.next == Halt::Next::Shutdown && tried) halt.next = Halt::Next::Stop;
+  filter.since = facts.now - lookback;
+  for (const proxmox::TaskRow& task : client.tasks(row.node, filter))
+    facts.tasks.push_back(entry_of(world, task));
+  if (facts.lock == "backup" && holder_of(facts.tasks) == nullptr)
+    facts.job_of_many = job_of_many(world, row.node);
+  Halt halt = decide_halt(facts);
+  if (halt.next != Halt::Next::Unlock)
+    world.survey.wait_anew(lock_wait(row.vmid));
+  else if (!world.survey.looks())
+    halt.lock_is_dead = world.survey.waiting_since(lock_wait(row.vmid)) >= lock_grace;
   return halt;
 }
 
 Receipt halt_vm(World& world, const proxmox::VmRow& row) {
-  const Halt halt = plan_halt(world, row);
+  const std::optional<Halt> known = world.survey.just_planned(row.vmid);
+  const Halt halt = known ? *known : plan_halt(world, row);
+  world.survey.acted(row.vmid);
   if (halt.next == Halt::Next::Nothing) {
-    proxmox::VmRow known = row;
-    known.status = "stopped";
-    world.survey.note(known);
+    proxmox::VmRow off = row;
+    off.status = "stopped";
+    world.survey.note(off);
     return {};
   }
   if (halt.task && work_of(halt.task->type) != nullptr)
@@ -234,8 +192,8 @@ Receipt remove_vm(World& world, const proxmox::VmRow& row, const std::optional<H
   if (!receipt.token.empty()) return receipt;
   world.survey.forget(row.vmid);
   // purge: out of backup jobs, replication and HA as well.
-  return {client.start_destroy(row.node, row.vmid, /*purge=*/true).text, "destroy",
-          pause_after(halt.vain)};
+  return started(world, client.start_destroy(row.node, row.vmid, /*purge=*/true), "destroy",
+                 pause_after(halt.failed));
 } catch (const Error& error) {
   if (error.fault() != Fault::NotFound) throw;
   // It went since it was looked at, by a task of a run that was killed, or to another host: what is
@@ -274,8 +232,11 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
     return NotYet{waiting, world.survey.ask_again(*upid)};
   }
   const auto failure = task->failure();
+  if (upid->type == "hastop" && !failure && still_stopping(world, *upid))
+    return NotYet{"HA to stop the VM", 2s};
   if (!failure) return Ready{};
-  if (work != nullptr || one_of(upid->type, {"qmshutdown", "qmreboot", "qmstop", "qmcreate"}))
+  if (work != nullptr ||
+      one_of(upid->type, {"qmshutdown", "qmreboot", "qmstop", "qmcreate", "hastop"}))
     return Ready{};
   using proxmox::Reason;
   // Gone already, or started by a task that was still on its way: what is there is looked at anew.

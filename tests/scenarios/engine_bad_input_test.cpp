@@ -382,7 +382,8 @@ TEST(EngineDown, StopsInVainEverMoreSlowlyAndNotForEver) {
   const Instant begun = rig.home.world.now();
   const engine::Report down = rig.down();
   EXPECT_FALSE(down.ok());
-  EXPECT_THAT(problems(down), AllOf(HasSubstr("8 tries in vain"), HasSubstr("no such luck")));
+  EXPECT_THAT(problems(down),
+              AllOf(HasSubstr("not stopped after 8 failed attempts"), HasSubstr("no such luck")));
   EXPECT_EQ(times_asked(rig, "POST /nodes/pve1/qemu/100/status/stop"), 8u);
   EXPECT_GT(rig.home.world.now() - begun, 2min) << "with pauses";
   EXPECT_LT(rig.home.world.now() - begun, 10min);
