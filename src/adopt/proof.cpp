@@ -1,6 +1,7 @@
 #include "adopt/proof.hpp"
 
 #include "base/uuid.hpp"
+#include "base/visible.hpp"
 #include "resources/vm_wish.hpp"
 #include "state/local_store.hpp"
 
@@ -65,12 +66,13 @@ void remember(Files& files, const Clock& clock, Entropy& entropy, const std::str
 std::string render(const std::vector<Left>& left, const std::vector<FirstPlan::Value>& leave) {
   std::string text;
   if (!left.empty()) text += "not taken over:\n";
-  for (const Left& one : left) text += fmt::format("  {}: {}\n", one.where, one.why);
+  for (const Left& one : left)
+    text += fmt::format("  {}: {}\n", visible(one.where), visible(one.why));
   if (!leave.empty()) text += "left as it is, because no spec can say it so:\n";
   for (const FirstPlan::Value& value : leave)
-    text += fmt::format("  {} {}: {} (rocca would have {})\n", value.address, value.field,
-                        value.found.empty() ? "absent" : value.found,
-                        value.declared.empty() ? "none" : value.declared);
+    text += fmt::format("  {} {}: {} (rocca would have {})\n", visible(value.address),
+                        visible(value.field), value.found.empty() ? "absent" : visible(value.found),
+                        value.declared.empty() ? "none" : visible(value.declared));
   return text;
 }
 

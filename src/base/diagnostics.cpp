@@ -1,8 +1,8 @@
 #include "base/diagnostics.hpp"
 
-#include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 
 #include <fmt/format.h>
 
@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t window_width = 100;  // columns of a source line that are shown
 constexpr std::size_t tab_width = 4;
+constexpr std::size_t message_indent = 4;  // of the lines behind a message's first
 
 /// One character as a terminal shows it.
 struct Cell {
@@ -55,37 +56,20 @@ std::size_t width_of(std::uint32_t code) {
   return in(code, wide) ? 2 : 1;
 }
 
-std::size_t sequence_length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text.front());
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  return length <= text.size() && is_utf8(text.substr(0, length)) ? length : 1;
-}
-
-std::uint32_t decode(std::string_view sequence) {
-  auto code = std::uint32_t{static_cast<unsigned char>(sequence.front())};
-  if (sequence.size() > 1) code &= 0x7Fu >> sequence.size();
-  for (const char c : sequence.substr(1))
-    code = code << 6 | (static_cast<unsigned char>(c) & 0x3Fu);
-  return code;
-}
-
-/// Control characters and broken UTF-8 are shown as `?`: a user's file must not steer the terminal.
+/// What visible() would escape is shown as `?`, one column for one character: the caret below
+/// stays in its place.
 std::vector<Cell> to_cells(std::string_view line) {
   std::vector<Cell> cells;
   while (!line.empty()) {
-    const std::size_t length = sequence_length(line);
-    const std::string_view sequence = line.substr(0, length);
-    const std::uint32_t code = decode(sequence);
-    if (code == '\t') {
+    const Decoded character = first_character(line);
+    if (character.code == '\t') {
       cells.push_back({"    ", tab_width});
-    } else if (code < 0x20 || (code >= 0x7F && code < 0xA0) || (length == 1 && code >= 0x80) ||
-               (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069)) {
+    } else if (!character.valid || is_steering(character.code)) {
       cells.push_back({"?", 1});
     } else {
-      cells.push_back({sequence, width_of(code)});
+      cells.push_back({line.substr(0, character.size), width_of(character.code)});
     }
-    line.remove_prefix(length);
+    line.remove_prefix(character.size);
   }
   return cells;
 }
@@ -97,7 +81,7 @@ void draw(std::string& out, std::string_view line, const Problem& problem) {
   // Far more than can be shown is not worth keeping: a minified file is one line of megabytes.
   bool cut_left = false;
   for (; column > 3 * window_width && line.size() > 2 * window_width; --column, cut_left = true)
-    line.remove_prefix(sequence_length(line));
+    line.remove_prefix(first_character(line).size);
   const std::size_t enough = 8 * 4 * window_width;  // bytes; four make the longest character
   const std::vector<Cell> cells = to_cells(line.substr(0, enough));
   const std::size_t caret = std::min(column - 1, cells.size());
@@ -261,14 +245,15 @@ std::string Diagnostics::render() const {
   std::map<std::string_view, Lines> sources;
   std::string text;
   for (const Problem* problem : sorted) {
-    const std::string where = to_string(problem->where);
+    const std::string where = visible(to_string(problem->where));
     text += fmt::format("{}{}{}: {}\n", where, where.empty() ? "" : ": ",
-                        name_of(problem->severity), problem->message);
+                        name_of(problem->severity), visible(problem->message, message_indent));
     if (const std::string* source = find_source(problem->where.file)) {
       const auto& lines = sources.try_emplace(problem->where.file, *source).first->second;
       if (const auto line = lines.find(problem->where.line)) draw(text, *line, *problem);
     }
-    if (!problem->hint.empty()) text += fmt::format("hint: {}\n", problem->hint);
+    if (!problem->hint.empty())
+      text += fmt::format("hint: {}\n", visible(problem->hint, message_indent));
   }
   return text;
 }

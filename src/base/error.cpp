@@ -1,5 +1,7 @@
 #include "base/error.hpp"
 
+#include "base/visible.hpp"
+
 namespace rocca {
 
 const char* to_string(Fault fault) noexcept {
@@ -52,9 +54,11 @@ Error& Error::during(std::string what) {
 }
 
 std::string Error::render() const {
-  std::string text = "error: " + message_ + "\n";
-  for (const std::string& what : trail_) text += "  while " + what + "\n";
-  if (!hint_.empty()) text += "hint: " + hint_ + "\n";
+  // Behind the first line four blanks: neither `  while` nor `hint:` can be forged.
+  constexpr std::size_t indent = 4;
+  std::string text = "error: " + visible(message_, indent) + "\n";
+  for (const std::string& what : trail_) text += "  while " + visible(what, indent) + "\n";
+  if (!hint_.empty()) text += "hint: " + visible(hint_, indent) + "\n";
   return text;
 }
 

@@ -48,7 +48,7 @@ class Error : public std::exception {
   const char* what() const noexcept override { return message_.c_str(); }
 
   /// The text a user reads: `error: …`, `  while …`, `hint: …`, each on its own line, newline at
-  /// the end.
+  /// the end. Messages quote foreign text: steering characters are escaped, further lines indented.
   std::string render() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "cli/access_files.hpp"
 
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
@@ -39,11 +40,11 @@ void hand_out(Context& context, const Invocation& invocation, const spec::Spec& 
     path = spec.folder + "/configs/" + name;
   }
   if (path.empty()) {
-    context.out << text.reveal();
+    context.data() << text.reveal();
     return;
   }
   context.files.write(path, text.reveal(), 0600);
-  context.err << "wrote " << path << "\n";
+  context.err << "wrote " << visible(path) << "\n";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "adopt/staged_files.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
@@ -128,9 +129,9 @@ class TakeOver {
 
   void commit() {
     for (const std::string& path : staged_.commit(folder_, folder_ + "/configs"))
-      context_.out << (path.starts_with(context_.folder + "/")
-                           ? path.substr(context_.folder.size() + 1)
-                           : path)
+      context_.out << visible(path.starts_with(context_.folder + "/")
+                                  ? path.substr(context_.folder.size() + 1)
+                                  : path)
                    << "\n";
     context_.err << said_.str() << adopt::render(described_.left, leave_);
   }
@@ -260,7 +261,7 @@ int run_adopt(Context& context, const Invocation& invocation) {
   context.err << fmt::format(
       "took over {} of cluster {}: its first plan is empty. The other tool must not touch them any "
       "more: `terraform state rm` takes them out of its hands\nnext: rocca plan {}\n",
-      plural(nodes, "node"), wording.name, out ? *out : wording.name);
+      plural(nodes, "node"), visible(wording.name), visible(out ? *out : wording.name));
   return 0;
 }
 

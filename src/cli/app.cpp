@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "cli/help.hpp"
 #include "cli/invocation.hpp"
+#include "cli/output_filter.hpp"
 
 #include <fmt/format.h>
 
@@ -50,15 +51,8 @@ int dispatch(const Catalog& catalog, Context& context, const std::vector<std::st
   return request.invocation.command().run(context, request.invocation);
 }
 
-}  // namespace
-
-int run(const Catalog& catalog, Context& context, std::vector<std::string> words) {
-  const std::string wish = colour_wish(context, words);
-  context.terminal.colour_out = colour_on(context, wish, context.terminal.out);
-  context.terminal.colour_err = colour_on(context, wish, context.terminal.err);
-  context.catalog = &catalog;
-  // What other programs answer, rocca answers too.
-  if (!words.empty() && words.front() == "--version") words.front() = "version";
+/// Every error becomes a message and an exit code.
+int attempt(const Catalog& catalog, Context& context, const std::vector<std::string>& words) {
   try {
     return dispatch(catalog, context, words);
   } catch (const Error& error) {
@@ -70,6 +64,24 @@ int run(const Catalog& catalog, Context& context, std::vector<std::string> words
     show(context, Error(Fault::Bug, error.what()).hint("this is a bug of rocca; please report it"));
   }
   return 1;
+}
+
+}  // namespace
+
+int run(const Catalog& catalog, Context& context, std::vector<std::string> words) {
+  const std::string wish = colour_wish(context, words);
+  context.terminal.colour_out = colour_on(context, wish, context.terminal.out);
+  context.terminal.colour_err = colour_on(context, wish, context.terminal.err);
+  context.catalog = &catalog;
+  // What other programs answer, rocca answers too.
+  if (!words.empty() && words.front() == "--version") words.front() = "version";
+  std::ostream exact{context.out.rdbuf()};
+  if (!context.terminal.out) context.exact_out = &exact;
+  const Filtered out{context.out, /*cursor=*/false};
+  const Filtered err{context.err, /*cursor=*/context.terminal.err};
+  const int code = attempt(catalog, context, words);
+  context.exact_out = nullptr;
+  return code;
 }
 
 }  // namespace rocca::cli

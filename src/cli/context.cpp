@@ -3,9 +3,11 @@
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/invocation.hpp"
 #include "spec/locate.hpp"
 #include "text/json.hpp"
+#include "text/valid.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>
@@ -59,7 +61,7 @@ std::string ask_line(Context& context, std::string_view question, std::string_vi
         Fault::Refused,
         fmt::format("this needs an answer, and there is no terminal to ask on: {}", question))
         .hint(fmt::format("pass {} to say so beforehand", flag));
-  context.err << question << ' ' << std::flush;
+  context.err << visible(question) << ' ' << std::flush;
   std::string answer;
   if (!std::getline(context.in, answer)) context.err << '\n';
   return std::string{trim(answer)};
@@ -86,9 +88,9 @@ void print(Context& context, const Invocation& invocation, const text::Value& va
            std::string_view for_people) {
   const std::string format = invocation.get("output");
   if (format == "json") {
-    context.out << text::emit_json(value, {.pretty = true}) << '\n';
+    context.out << text::emit_json(text::with_valid_text(value), {.pretty = true}) << '\n';
   } else if (format == "yaml") {
-    context.out << text::emit_yaml(value);
+    context.out << text::emit_yaml(text::with_valid_text(value));
   } else {
     context.out << for_people;
   }

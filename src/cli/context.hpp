@@ -38,7 +38,8 @@ struct Terminal {
   bool colour_err = false;
 };
 
-/// All that a command may touch. Data goes to `out`, everything else to `err`.
+/// All that a command may touch. Data goes to `out`, everything else to `err`; both are filtered
+/// (cli/output_filter.hpp) while a command runs.
 struct Context {
   Files& files;
   Clock& clock;
@@ -57,7 +58,11 @@ struct Context {
   /// For verbs that have something to settle; until it is called a signal simply ends the process,
   /// so that a prompt can be left with Ctrl-C.
   std::function<std::stop_token()> settle_on_signals = {};
+  /// Standard output for the user's own data, byte for byte; empty where that is a terminal.
+  std::ostream* exact_out = nullptr;
 
+  /// Where decrypted files and the like go: nothing in them is escaped, unless a person reads it.
+  std::ostream& data() const { return exact_out != nullptr ? *exact_out : out; }
   /// The variable's text; nothing when it is absent or empty.
   std::optional<std::string> variable(const std::string& name) const;
   /// Calls settle_on_signals; a token that never stops where there is nobody to ask.

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -40,7 +41,7 @@ int run_down(Context& context, const Invocation& invocation) {
   if (text && plan.empty())
     context.out << report::render_kept(plan, style)
                 << fmt::format("Nothing {}of cluster {} is there.\n",
-                               plan.kept.empty() ? "" : "else ", cluster.name());
+                               plan.kept.empty() ? "" : "else ", visible(cluster.name()));
   else if (text)
     context.out << report::render(plan, style) << std::flush;
   for (const engine::Planned& step : plan.steps) {
@@ -70,7 +71,7 @@ int run_down(Context& context, const Invocation& invocation) {
   if (*cluster.spec().addons.proxmox_csi.on && code == 0)
     if (const auto volumes = cluster.run().loose_volumes(); !volumes.empty()) {
       context.err << "note: volumes of Proxmox CSI belong to no VM, and stay:\n";
-      for (const std::string& volume : volumes) context.err << "  " << volume << "\n";
+      for (const std::string& volume : volumes) context.err << "  " << visible(volume) << "\n";
     }
   return code;
 }

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -141,7 +142,7 @@ int run_drift_accept(Context& context, const Invocation& invocation) {
   }
   context.files.write(file, after, 0644);
   for (const auto& [path, value] : said)
-    context.err << fmt::format("{}: {} is now {}\n", file, path, value);
+    context.err << fmt::format("{}: {} is now {}\n", visible(file), visible(path), visible(value));
   return 0;
 }
 
@@ -150,7 +151,7 @@ int run_drift_ignore(Context& context, const Invocation& invocation) {
   const std::vector<Drift> drifts = chosen(cluster.run().drift(), invocation);
   for (const Drift& drift : drifts) {
     cluster.run().ignore(drift.address, drift.field);
-    context.err << fmt::format("{} is left at {}\n", name_of(drift), drift.found);
+    context.err << fmt::format("{} is left at {}\n", visible(name_of(drift)), visible(drift.found));
   }
   if (drifts.empty()) context.err << "nothing to ignore\n";
   return 0;

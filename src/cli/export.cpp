@@ -1,3 +1,4 @@
+#include "base/visible.hpp"
 #include "cli/access_files.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
@@ -38,7 +39,7 @@ int run_export(Context& context, const Invocation& invocation) {
   const std::string folder = invocation.find("out").value_or(*spec.name + "-export");
   write_private_folder(context.files,
                        folder.starts_with('/') ? folder : context.folder + "/" + folder, contents);
-  for (const auto& [name, text] : contents) context.out << folder << "/" << name << "\n";
+  for (const auto& [name, text] : contents) context.out << visible(folder + "/" + name) << "\n";
   context.err << "all in clear, for you alone: keep them out of Git\n";
   return 0;
 }

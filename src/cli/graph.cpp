@@ -1,5 +1,6 @@
 #include "report/graph.hpp"
 
+#include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -21,7 +22,7 @@ int run_graph(Context& context, const Invocation& invocation) {
   if (const auto& unseen = cluster.run().unseen())
     context.err << fmt::format(
         "note: nothing was looked at, this is what spec, rocca.lock and state tell: {}\n",
-        unseen->message());
+        visible(unseen->message()));
   const std::string format = invocation.get("format");
   context.out << (format == "dot"   ? report::draw_dot(drawing)
                   : format == "svg" ? report::draw_svg(drawing)

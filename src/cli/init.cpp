@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -228,8 +229,8 @@ int run_init(Context& context, const Invocation& invocation) {
       {{"proxmox.token", access.token}});
   context.err << fmt::format(
       "Proxmox VE {}; hosts {}; images on {}, disks on {}; bridge {}; VM ids {}\n",
-      to_string(version.version), join(site.hosts, ", "), site.images, site.disks, site.bridge,
-      vmids_text(lock));
+      to_string(version.version), visible(join(site.hosts, ", ")), visible(site.images),
+      visible(site.disks), visible(site.bridge), vmids_text(lock));
   context.err << fmt::format(
       "the addresses are none of the {} that this Proxmox knows of; who is elsewhere in {} was not "
       "asked: look at them\n",
@@ -239,7 +240,7 @@ int run_init(Context& context, const Invocation& invocation) {
                                fmt::join(neighbours.secretive, ", "));
   context.err << "the token is in secrets.sops.yaml, encrypted\n";
   if (checkup.healthy()) {
-    context.err << fmt::format("next: rocca doctor {}\n", name);
+    context.err << fmt::format("next: rocca doctor {}\n", visible(name));
     return 0;
   }
   context.err << "this Proxmox is not ready for it yet:\n"

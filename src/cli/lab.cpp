@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -198,7 +199,7 @@ void play_again(Context& context, const Invocation& invocation, lab::Home& home,
   try {
     const auto faults = lab::Faults::parse(context.files.get(*file, 1u << 20), *file);
     sockets.run([&] { faults.arm(home); });
-    context.err << fmt::format("{} was read again\n", *file);
+    context.err << fmt::format("{} was read again\n", visible(*file));
   } catch (const Error& error) {
     context.err << error.render();
   }

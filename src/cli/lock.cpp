@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -77,14 +78,15 @@ class Reading {
     if (file != file_) {
       file_ = file;
       quarters_ = 0;
-      err_ << fmt::format("reading {}{}\n", file, all ? fmt::format(", {}", to_string(*all)) : "")
+      err_ << fmt::format("reading {}{}\n", visible(file),
+                          all ? fmt::format(", {}", to_string(*all)) : "")
            << std::flush;
     }
     if (!all || all->count() == 0) return;
     const std::uint64_t now = so_far.count() * 4 / all->count();
     if (now <= quarters_) return;
     quarters_ = now;
-    err_ << fmt::format("reading {}: {} %\n", file, now * 25) << std::flush;
+    err_ << fmt::format("reading {}: {} %\n", visible(file), now * 25) << std::flush;
   }
 
  private:
@@ -97,10 +99,15 @@ std::string for_people(const std::vector<spec::LockChange>& list) {
   if (list.empty()) return "rocca.lock is up to date\n";
   std::string text;
   for (const spec::LockChange& change : list) {
-    const auto shown = [](const std::string& value) {
-      return value.empty() ? "(none)" : value.size() > 160 ? value.substr(0, 157) + "…" : value;
+    const auto shown = [](const std::string& value) -> std::string {
+      std::string all = visible(value);
+      if (all.size() <= 160) return all.empty() ? "(none)" : all;
+      std::size_t end = 157;
+      while ((static_cast<unsigned char>(all[end]) & 0xC0u) == 0x80u) --end;  // whole characters
+      return all.substr(0, end) + "…";
     };
-    text += fmt::format("{}: {} → {}\n", change.path, shown(change.before), shown(change.after));
+    text += fmt::format("{}: {} → {}\n", visible(change.path), shown(change.before),
+                        shown(change.after));
   }
   return text + fmt::format("rocca.lock is written: {}\n", plural(list.size(), "change"));
 }

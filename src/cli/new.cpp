@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -38,7 +39,7 @@ int make_gitops(Context& context, const Invocation& invocation, const std::strin
   for (const spec::NewFile& file : files) {
     context.files.make_folder(file.path.substr(0, file.path.rfind('/')), 0755);
     context.files.write(file.path, file.content, file.mode);
-    context.out << file.path.substr(context.folder.size() + 1) << "\n";
+    context.out << visible(file.path.substr(context.folder.size() + 1)) << "\n";
   }
   // Whoever may write to what Flux reads owns the cluster; that should not be who makes it.
   const std::string around = repository(context);
@@ -47,13 +48,13 @@ int make_gitops(Context& context, const Invocation& invocation, const std::strin
       context.err << fmt::format(
           "{} lies in {}: make it a repository of its own elsewhere, Flux never gets the one that "
           "holds cluster.yaml\n",
-          name, around);
+          visible(name), visible(around));
       break;
     }
   context.err << fmt::format(
       "next: change what `grep -rn CHANGE {0}` finds, push {0} as a repository, and name it in the "
       "spec: handover: {{ flux: {{ url: …, path: flux }} }}\n",
-      name);
+      visible(name));
   return 0;
 }
 
@@ -78,8 +79,8 @@ int run_new(Context& context, const Invocation& invocation) {
   };
   write_cluster(context, root, make, {}, std::move(bundle));
   if (folder.starts_with(context.folder + "/")) folder.erase(0, context.folder.size() + 1);
-  context.err << fmt::format("next: edit {}/{}, then `rocca validate {}`\n", folder,
-                             spec::spec_file_name, name);
+  context.err << fmt::format("next: edit {}/{}, then `rocca validate {}`\n", visible(folder),
+                             spec::spec_file_name, visible(name));
   return 0;
 }
 

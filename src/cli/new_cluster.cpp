@@ -3,6 +3,7 @@
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/context.hpp"
 #include "cli/secret_doors.hpp"
@@ -67,7 +68,7 @@ void tell_about(const AgeKey& key, Context& context) {
   if (!key.made_at.empty())
     context.err << fmt::format(
         "made the age key {}: keep a copy of it, without it no secret can be read again\n",
-        key.made_at);
+        visible(key.made_at));
 }
 
 namespace {
@@ -100,7 +101,7 @@ void warn_of_foreign_keys(Context& context, const spec::NewFile& secrets,
     Keys(context).data_key(file);
   } catch (const Error& error) {
     if (error.fault() != Fault::Denied) throw;
-    context.err << fmt::format("warning: {}\n{}", error.message(),
+    context.err << fmt::format("warning: {}\n{}", visible(error.message(), 4),
                                "hint: its readers are those of .sops.yaml; add yours there and run "
                                "`rocca secrets updatekeys` on a machine that can read it\n");
   }
@@ -167,15 +168,15 @@ void write_cluster(Context& context, const std::string& root,
     if (file.shared && is_there(context, file.path)) continue;
     context.files.make_folder(folder_of(file.path), 0755);
     context.files.write(file.path, file.content, file.mode);
-    context.out << shown(file.path) << "\n";
+    context.out << visible(shown(file.path)) << "\n";
   }
   tell_about(key, context);
   if (existing) warn_of_foreign_keys(context, made.files.back(), shown(secrets_path));
-  for (const std::string& note : made.notes) context.err << note << "\n";
+  for (const std::string& note : made.notes) context.err << visible(note, 2) << "\n";
   for (const std::string& reference : made.references)
     if (!known.contains(reference))
-      context.err << fmt::format("still wanted: rocca secrets set {} {}\n", shown(secrets_path),
-                                 reference);
+      context.err << fmt::format("still wanted: rocca secrets set {} {}\n",
+                                 visible(shown(secrets_path)), visible(reference));
 }
 
 }  // namespace rocca::cli

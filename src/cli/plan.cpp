@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/visible.hpp"
 #include "cli/build_info.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/commands.hpp"
@@ -36,7 +37,8 @@ void write_plan(Context& context, const std::string& path, const engine::Plan& p
   for (const engine::Effect effect : options.policy.allowed)
     head.allowed.emplace_back(engine::to_string(effect));
   context.files.write(absolute(context, path), report::plan_file(plan, head), 0600);
-  context.err << fmt::format("wrote {}; `rocca apply {}` carries out exactly this\n", path, path);
+  context.err << fmt::format("wrote {}; `rocca apply {}` carries out exactly this\n", visible(path),
+                             visible(path));
 }
 
 /// What a guard of ours or an effect class forbids ends the verb before anything is touched. What

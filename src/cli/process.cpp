@@ -1,6 +1,7 @@
 #include "cli/process.hpp"
 
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "cli/child.hpp"
 
 #include <fcntl.h>
@@ -80,7 +81,7 @@ class SilentTerminal {
 Secret ask_secret_on_terminal(std::string_view what) {
   const HeldSignals signals;  // before the terminal: its echo comes back first
   const SilentTerminal terminal;
-  terminal.write("Passphrase for " + std::string(what) + ": ");
+  terminal.write("Passphrase for " + visible(what) + ": ");
   std::string line;
   line.reserve(1024);  // no copy of it is left behind by growing
   for (char c = 0; line.size() < 1024 && terminal.read(c, signals) && c != '\n';) line += c;

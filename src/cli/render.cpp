@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/access_files.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
@@ -67,7 +68,7 @@ bool check(Context& context, const spec::Spec& spec, const spec::Node& node,
   bool good = true;
   for (const talos::ConfigProblem& problem : problems) {
     context.err << (problem.warning ? "warning: " : "error: ")
-                << talos::to_string(problem, node.name + ".yaml") << "\n";
+                << visible(talos::to_string(problem, node.name + ".yaml"), 4) << "\n";
     good = good && problem.warning;
   }
   return good;
@@ -115,11 +116,11 @@ int run_render(Context& context, const Invocation& invocation) {
     if (out) {
       const std::string path = *out + "/" + node->name + ".yaml";
       context.files.write(absolute(context.folder, path), text, 0600);
-      context.out << path << "\n";
+      context.out << visible(path) << "\n";
       continue;
     }
     if (configs->size() > 1) context.out << "# " << node->name << "\n---\n";
-    context.out << text;
+    context.data() << text;
   }
   return 0;
 }

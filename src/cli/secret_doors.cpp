@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/context.hpp"
 #include "cli/program.hpp"
 #include "secrets/sops_identities.hpp"
@@ -20,7 +21,7 @@ Secret run_patiently(Context& context, const std::vector<std::string>& words,
                      const std::stop_token& stop) {
   Patience patience;
   patience.tell = [&](const std::string& program) {
-    context.err << fmt::format("waiting for `{}` …\n", program);
+    context.err << fmt::format("waiting for `{}` …\n", visible(program));
   };
   return run_program(words, context.environment, stop, patience);
 }

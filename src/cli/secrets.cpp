@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/visible.hpp"
 #include "cli/child.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
@@ -161,7 +162,7 @@ void write_result(Context& context, const Invocation& invocation, const std::str
                   bool in_place) {
   const std::string path = file_argument(invocation);
   if (!in_place || path == "-") {
-    context.out << text;
+    context.data() << text;
     return;
   }
   const auto status = context.files.status(path);
@@ -223,7 +224,7 @@ void collect(const Value& value, const std::string& name, Value& out, std::strin
   row.set("kind", Value::string(shown.kind));
   if (!shown.expires.empty()) row.set("expires", Value::string(shown.expires));
   out.append(std::move(row));
-  people += fmt::format("{:<40} {}{}\n", name, shown.kind,
+  people += fmt::format("{:<40} {}{}\n", visible(name), shown.kind,
                         shown.expires.empty() ? "" : ", expires " + shown.expires);
 }
 
@@ -244,7 +245,7 @@ int run_secrets_encrypt(Context& context, const Invocation& invocation) {
 int run_secrets_decrypt(Context& context, const Invocation& invocation) {
   const sops::File file = read_file(context, invocation);
   const Secret key = Keys(context).data_key(file);
-  context.out << file.decrypt(key).text().reveal();
+  context.data() << file.decrypt(key).text().reveal();
   return 0;
 }
 
@@ -265,8 +266,8 @@ int run_secrets_show(Context& context, const Invocation& invocation) {
     for (const sops::MasterKey& one : group) keys.append(Value::string(one.shown()));
   people += "\nfor ";
   for (std::size_t i = 0; i < keys.items().size(); ++i)
-    people += (i > 0 ? "\n    " : "") + keys.items()[i].text();
-  people += fmt::format("\nchanged {}\n", file.last_modified());
+    people += (i > 0 ? "\n    " : "") + visible(keys.items()[i].text());
+  people += fmt::format("\nchanged {}\n", visible(file.last_modified()));
   Value all = Value::map();
   all.set("values", std::move(values));
   all.set("recipients", std::move(keys));
@@ -335,7 +336,8 @@ int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
     sops::File::parse(text, format_of(invocation, path), path).data_key(keys.identities());
   } catch (const Error&) {
     context.err << fmt::format(
-        "warning: none of the keys here opens {} any more: only its new recipients do\n", path);
+        "warning: none of the keys here opens {} any more: only its new recipients do\n",
+        visible(path));
   }
   replace(context, invocation, before, text);
   return 0;

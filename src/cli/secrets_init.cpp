@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -40,7 +41,7 @@ sops::Recipe recipe_for(Context& context, const std::string& path, const std::st
     const std::string config_path = repository(context, folder) + "/.sops.yaml";
     const std::string text = spec::sops_config(key.recipient);
     context.files.write(config_path, text, 0644);
-    context.out << shown(context, config_path) << "\n";
+    context.out << visible(shown(context, config_path)) << "\n";
     tell_about(key, context);
     config = sops::Config::parse(text, config_path);
   }
@@ -84,7 +85,7 @@ int run_secrets_init(Context& context, const Invocation& invocation) {
   }
   value.wipe();
   context.files.write(path, sealed, mode);
-  context.out << shown(context, path) << "\n";
+  context.out << visible(shown(context, path)) << "\n";
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/units.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -62,14 +63,15 @@ void add_bundle(Context& context, const std::string& file, const text::Value& va
 std::string for_people(const std::vector<Row>& rows) {
   std::size_t name_width = 0, kind_width = 0;
   for (const Row& row : rows) {
-    name_width = std::max(name_width, row.name.size());
+    name_width = std::max(name_width, visible(row.name).size());
     kind_width = std::max(kind_width, row.kind.size());
   }
   std::string text, file;
   for (const Row& row : rows) {
-    if (row.file != file) text += (file.empty() ? "" : "\n") + row.file + "\n";
+    if (row.file != file) text += (file.empty() ? "" : "\n") + visible(row.file) + "\n";
     file = row.file;
-    std::string line = fmt::format("  {:<{}}  {:<{}}", row.name, name_width, row.kind, kind_width);
+    std::string line =
+        fmt::format("  {:<{}}  {:<{}}", visible(row.name), name_width, row.kind, kind_width);
     if (row.expires) line += "  until " + to_string(*row.expires).substr(0, 10);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

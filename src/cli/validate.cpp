@@ -1,10 +1,12 @@
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 #include "spec/load.hpp"
 #include "talos/patch_check.hpp"
 #include "text/json.hpp"
+#include "text/valid.hpp"
 #include "text/value.hpp"
 #include "text/yaml.hpp"
 
@@ -44,7 +46,8 @@ Value to_value(const Problem& problem) {
   return value;
 }
 
-std::string summary(const std::string& file, const spec::Loaded& loaded, bool strict) {
+std::string summary(const std::string& path, const spec::Loaded& loaded, bool strict) {
+  const std::string file = visible(path);
   const Diagnostics& found = loaded.diagnostics;
   const std::size_t errors = found.count(Severity::Error);
   const std::size_t warnings = found.count(Severity::Warning);
@@ -85,7 +88,8 @@ int run_validate(Context& context, const Invocation& invocation) {
     Value problems = Value::list();
     for (const Problem& problem : found.problems()) problems.append(to_value(problem));
     value.set("problems", std::move(problems));
-    context.out << text::emit_json(value, {.pretty = true}) << "\n";
+    context.out << text::emit_json(text::with_valid_text(std::move(value)), {.pretty = true})
+                << "\n";
     return bad ? 1 : 0;
   }
   context.err << found.render();

@@ -1,6 +1,7 @@
 #include "doctor/probe.hpp"
 
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "text/value.hpp"
 
 #include <fmt/format.h>
@@ -233,8 +234,7 @@ Probe probe(proxmox::Client& client, const Clock& clock, Entropy& entropy, const
 
 std::string render_text(const ProbeStep& step) {
   return fmt::format("{}  {:<13} {:>7}  {}\n", step.ok ? "ok  " : "BAD ", step.name,
-                     to_rough_string(step.took),
-                     replace_all(step.text, "\n", "\n                              "));
+                     to_rough_string(step.took), visible(step.text, 30));
 }
 
 std::string verdict(const Probe& probe) {

@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "doctor/checkup.hpp"
 #include "text/value.hpp"
 
@@ -38,14 +39,14 @@ const char* colour_of(Grade grade) {
 }
 
 std::string line(const Finding& finding, bool colour) {
-  constexpr const char* indent = "\n                 ";
+  constexpr std::size_t indent = 17;
   const std::string mark =
       colour ? fmt::format("{}{}\x1b[0m", colour_of(finding.grade), sign(finding.grade))
              : sign(finding.grade);
   std::string text =
-      fmt::format("{}  {:<9}  {}\n", mark, finding.check, replace_all(finding.text, "\n", indent));
+      fmt::format("{}  {:<9}  {}\n", mark, finding.check, visible(finding.text, indent + 2));
   for (const std::string& fix : finding.fix)
-    text += fmt::format("                 {}\n", replace_all(fix, "\n", indent));
+    text += fmt::format("{:{}}{}\n", "", indent, visible(fix, indent));
   return text;
 }
 

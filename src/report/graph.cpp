@@ -1,6 +1,7 @@
 #include "report/graph.hpp"
 
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 
 #include <fmt/format.h>
 
@@ -44,12 +45,6 @@ std::map<std::string, std::size_t> depths(const graph::Graph& graph) {
   return out;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out = replace_all(text, "&", "&amp;");
-  out = replace_all(out, "<", "&lt;");
-  return replace_all(out, "\"", "&quot;");
-}
-
 }  // namespace
 
 std::string draw_text(const Drawing& drawing) {
@@ -71,7 +66,7 @@ std::string draw_text(const Drawing& drawing) {
   std::string out;
   const auto draw = [&](const auto& self, const std::string& node, std::size_t level) -> void {
     const std::string sign = engine::sign_of(action_of(drawing, node));
-    out += fmt::format("{:>3} {}{}", trim(sign), std::string(level * 2, ' '), node);
+    out += fmt::format("{:>3} {}{}", trim(sign), std::string(level * 2, ' '), visible(node));
     const auto& needs = drawing.graph.needed_by(node);
     if (needs.size() > 1) out += fmt::format("  (after {} things)", needs.size());
     out += "\n";
@@ -85,7 +80,7 @@ std::string draw_dot(const Drawing& drawing) {
   std::string out =
       "digraph rocca {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n";
   const auto quoted = [](const std::string& text) {
-    return "\"" + replace_all(replace_all(text, "\\", "\\\\"), "\"", "\\\"") + "\"";
+    return "\"" + replace_all(replace_all(visible(text), "\\", "\\\\"), "\"", "\\\"") + "\"";
   };
   for (const std::string& node : drawing.graph.nodes())
     out += fmt::format("  {} [color=\"{}\"];\n", quoted(node), colour_of(action_of(drawing, node)));
@@ -152,7 +147,8 @@ std::string draw_svg(const Drawing& drawing) {
         "<g><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"5\" fill=\"#f6f8fa\" "
         "stroke=\"{}\" stroke-width=\"1.5\"/><text x=\"{}\" y=\"{}\" "
         "fill=\"{}\">{}</text></g>\n",
-        box.x, box.y, box.width, box_height, colour, box.x + 10, box.y + 18, colour, escaped(node));
+        box.x, box.y, box.width, box_height, colour, box.x + 10, box.y + 18, colour,
+        visible_markup(node));
   }
   return out + "</svg>\n";
 }

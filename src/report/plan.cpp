@@ -3,7 +3,9 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/visible.hpp"
 #include "text/json.hpp"
+#include "text/valid.hpp"
 
 #include <fmt/format.h>
 
@@ -51,7 +53,7 @@ const char* verb_of(Action action) {
 }
 
 std::string shown(const std::string& value) {
-  return value.empty() ? "(nothing)" : value;
+  return value.empty() ? "(nothing)" : visible(value);
 }
 
 /// What it costs is said of every change of something that is there; to make something new costs
@@ -85,13 +87,13 @@ void render_step(std::string& out, const Planned& step, const Style& style) {
   const std::string sign = refused ? "!" : engine::sign_of(change.action);
   out += fmt::format(
       "{} {}", ink(style, refused ? Ink::Red : ink_of(change.action), fmt::format("{:>3}", sign)),
-      ink(style, Ink::Bold, step.address));
+      ink(style, Ink::Bold, visible(step.address)));
   std::vector<std::string> tail = {verb_of(change.action)};
   if (says_effect(change.action, change.effect))
     tail.emplace_back(engine::to_string(change.effect));
   if (step.estimate) tail.push_back("about " + to_rough_string(*step.estimate));
   out += ink(style, Ink::Dim, "  " + join(tail, ", "));
-  if (!step.place.empty()) out += ink(style, Ink::Dim, "  " + step.place);
+  if (!step.place.empty()) out += ink(style, Ink::Dim, "  " + visible(step.place));
   out += "\n";
   const std::size_t width = std::max<std::size_t>(style.width, 60);
   if (!change.reason.empty())
@@ -101,7 +103,7 @@ void render_step(std::string& out, const Planned& step, const Style& style) {
     out += "      " + ink(style, Ink::Red, wrap("refused: " + change.refusal, width - 6, 6)) + "\n";
     if (!change.hint.empty()) out += "      " + wrap("hint: " + change.hint, width - 6, 6) + "\n";
   }
-  if (!step.turn.empty()) out += "      " + ink(style, Ink::Dim, step.turn) + "\n";
+  if (!step.turn.empty()) out += "      " + ink(style, Ink::Dim, visible(step.turn)) + "\n";
   if (!step.needs.empty())
     out += "      " + ink(style, Ink::Dim, wrap("after " + enumerate(step.needs), width - 6, 6)) +
            "\n";
@@ -162,8 +164,8 @@ std::string summary_line(const engine::Plan& plan) {
 std::string render_kept(const engine::Plan& plan, const Style& style) {
   std::string out;
   for (const auto& [address, why] : plan.kept) {
-    out += fmt::format("{} {}{}\n", ink(style, Ink::Dim, "  ="), ink(style, Ink::Bold, address),
-                       ink(style, Ink::Dim, "  keep"));
+    out += fmt::format("{} {}{}\n", ink(style, Ink::Dim, "  ="),
+                       ink(style, Ink::Bold, visible(address)), ink(style, Ink::Dim, "  keep"));
     out += "      " + wrap("because " + why, std::max<std::size_t>(style.width, 60) - 6, 6) + "\n";
   }
   return out;
@@ -173,13 +175,14 @@ std::string render(const engine::Plan& plan, const Style& style) {
   std::string out;
   for (const Planned& step : plan.steps) render_step(out, step, style);
   for (const auto& [address, why] : plan.failed) {
-    out += fmt::format("{} {}\n", ink(style, Ink::Red, "  ?"), ink(style, Ink::Bold, address));
+    out += fmt::format("{} {}\n", ink(style, Ink::Red, "  ?"),
+                       ink(style, Ink::Bold, visible(address)));
     out += "      " + wrap("it could not be read: " + why, style.width - 6, 6) + "\n";
   }
   out += render_kept(plan, style);
   if (plan.empty())
     return out + fmt::format("Nothing to do: cluster {} is as its spec says ({} looked at).\n",
-                             plan.cluster, plural(plan.summary.unchanged, "thing"));
+                             visible(plan.cluster), plural(plan.summary.unchanged, "thing"));
   out += "\n" + ink(style, Ink::Bold, summary_line(plan)) + "\n";
   if (plan.effect > engine::Effect::Live)
     out +=
@@ -229,7 +232,7 @@ std::string plan_file(const engine::Plan& plan, const PlanFile& head) {
   out.set("targets", texts(head.targets));
   out.set("allowed", texts(head.allowed));
   out.set("plan", to_value(plan));
-  return text::emit_json(out, {.pretty = true}) + "\n";
+  return text::emit_json(text::with_valid_text(std::move(out)), {.pretty = true}) + "\n";
 }
 
 PlanFile read_plan_file(std::string_view text, const std::string& name) {

@@ -2,7 +2,9 @@
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/visible.hpp"
 #include "text/json.hpp"
+#include "text/valid.hpp"
 
 #include <fmt/format.h>
 
@@ -304,26 +306,27 @@ std::string render_table(const Board& board, Instant now, const Style& style, st
 }
 
 std::optional<std::string> plain_line(const Event& event) {
+  const std::string address = visible(event.address);
+  const std::string text = visible(event.text);
   const std::string head = time_of_day(event.at) + " ";
   switch (event.kind) {
     case Event::Kind::Started:
-      return head + event.address + ": " + stage_of(event.address, event.action);
+      return head + address + ": " + visible(stage_of(event.address, event.action));
     case Event::Kind::Acted:
-      return head + event.address + ": " + event.text;
+      return head + address + ": " + text;
     case Event::Kind::Waiting:
-      return head + event.address + ": waiting for " + event.text;
+      return head + address + ": waiting for " + text;
     case Event::Kind::Settled:
-      return head + event.address + ": done" +
+      return head + address + ": done" +
              (event.took ? " after " + to_rough_string(*event.took) : "");
     case Event::Kind::Failed:
-      return head + event.address +
-             ": failed: " + (event.error ? event.error->message() : event.text);
+      return head + address + ": failed: " + (event.error ? visible(event.error->message()) : text);
     case Event::Kind::Skipped:
-      return head + event.address + ": skipped, because " + event.text + " failed";
+      return head + address + ": skipped, because " + text + " failed";
     case Event::Kind::Stopping:
       return head + "stopping: what was begun is settled";
     case Event::Kind::Noted:
-      return head + (event.address.empty() ? "" : event.address + ": ") + event.text;
+      return head + (address.empty() ? "" : address + ": ") + text;
   }
   return std::nullopt;
 }
@@ -347,7 +350,7 @@ std::string event_line(const Event& event) {
   };
   if (event.took) out.set("tookSeconds", seconds(*event.took));
   if (event.estimate) out.set("estimateSeconds", seconds(*event.estimate));
-  return text::emit_json(out) + "\n";
+  return text::emit_json(text::with_valid_text(std::move(out))) + "\n";
 }
 
 std::string render(const engine::Report& report, const std::string& again, const Style& style) {

@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "base/visible.hpp"
 
 #include <fmt/format.h>
 
@@ -27,7 +28,7 @@ class Table {
     for (const Row& row : rows_)
       for (std::size_t at = 0; at < row.cells.size(); ++at) {
         if (widths.size() <= at) widths.resize(at + 1);
-        widths[at] = std::max(widths[at], columns(row.cells[at]));
+        widths[at] = std::max(widths[at], columns(visible(row.cells[at])));
       }
     std::string out;
     for (const Row& row : rows_) {
@@ -65,7 +66,7 @@ std::string expiry(Instant when, Instant now) {
 }
 
 std::string or_dash(const std::string& text) {
-  return text.empty() ? "-" : text;
+  return text.empty() ? "-" : visible(text);
 }
 
 }  // namespace
@@ -110,11 +111,11 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
   if (status.flux) say("Flux", status.flux->told, !status.flux->ready);
   const bool usable = status.use && status.use->usable;
   if (status.use) say("use", (usable ? "" : "not seen: ") + status.use->told);
-  out += status.healthy
-             ? ink(style, Ink::Green,
-                   fmt::format("Cluster {} is healthy{}.", status.cluster,
-                               usable ? " and usable" : ""))
-             : ink(style, Ink::Red, fmt::format("Cluster {} is not healthy.", status.cluster));
+  out += status.healthy ? ink(style, Ink::Green,
+                              fmt::format("Cluster {} is healthy{}.", visible(status.cluster),
+                                          usable ? " and usable" : ""))
+                        : ink(style, Ink::Red,
+                              fmt::format("Cluster {} is not healthy.", visible(status.cluster)));
   return out + "\n";
 }
 
@@ -170,8 +171,9 @@ Value to_value(const ClusterStatus& status) {
 }
 
 std::string render(const std::vector<resources::Drift>& drifts,
-                   const std::vector<std::string>& by_spec, const std::string& cluster, Instant now,
-                   const Style& style) {
+                   const std::vector<std::string>& by_spec, const std::string& cluster_name,
+                   Instant now, const Style& style) {
+  const std::string cluster = visible(cluster_name);
   std::string out;
   std::size_t open = 0;
   std::size_t ignored = 0;
@@ -187,24 +189,25 @@ std::string render(const std::vector<resources::Drift>& drifts,
     }
     if (drift.unread) {
       ++unread;
-      out +=
-          fmt::format("{} {}\n", ink(style, Ink::Red, "?"), ink(style, Ink::Bold, drift.address));
+      out += fmt::format("{} {}\n", ink(style, Ink::Red, "?"),
+                         ink(style, Ink::Bold, visible(drift.address)));
       out += "    " + wrap(drift.unsure, std::max<std::size_t>(style.width, 60) - 4, 4) + "\n";
       continue;
     }
     ++open;
     out += fmt::format("{} {}  {}\n", ink(style, Ink::Yellow, drift.unsure.empty() ? "~" : "?"),
-                       ink(style, Ink::Bold, drift.address), drift.field);
+                       ink(style, Ink::Bold, visible(drift.address)), visible(drift.field));
     out += fmt::format("    declared  {}\n    found     {}\n", or_dash(drift.declared),
                        or_dash(drift.found));
     if (!drift.unsure.empty()) say("whose", "that cannot be told: " + drift.unsure);
     if (!drift.by.empty()) {
-      out += fmt::format("    by        {}{}", drift.perhaps.empty() ? "" : "perhaps ", drift.by);
+      out += fmt::format("    by        {}{}", drift.perhaps.empty() ? "" : "perhaps ",
+                         visible(drift.by));
       if (drift.since)
         out += fmt::format(", {} ({})", to_string(*drift.since), ago(*drift.since, now));
       out += "\n";
       if (!drift.perhaps.empty()) say("", drift.perhaps);
-      if (!drift.task.empty()) out += fmt::format("    task      {}\n", drift.task);
+      if (!drift.task.empty()) out += fmt::format("    task      {}\n", visible(drift.task));
     } else if (drift.unsure.empty()) {
       out += "    by        nobody that the task log names\n";
     }
@@ -264,7 +267,7 @@ Value to_value(const std::vector<resources::Drift>& drifts) {
 
 std::string render_history(const state::State& state, Instant now, const Style& style) {
   std::string out =
-      fmt::format("Cluster {}, write {} of its state.\n", state.cluster, state.serial);
+      fmt::format("Cluster {}, write {} of its state.\n", visible(state.cluster), state.serial);
   if (state.bootstrapped)
     out += fmt::format("etcd was bootstrapped on {}.\n", to_string(*state.bootstrapped));
   std::vector<std::pair<std::string, const state::Item*>> items;

@@ -1,6 +1,9 @@
 #include "report/style.hpp"
 
 #include "base/strings.hpp"
+#include "base/visible.hpp"
+
+#include <algorithm>
 
 namespace rocca::report {
 
@@ -53,12 +56,13 @@ std::size_t columns(std::string_view text) {
 }
 
 std::string pad(std::string_view text, std::size_t width) {
-  std::string out{text};
-  for (std::size_t have = columns(text); have < width; ++have) out += ' ';
+  std::string out = visible(text);
+  for (std::size_t have = columns(out); have < width; ++have) out += ' ';
   return out;
 }
 
-std::string fit(std::string_view text, std::size_t width) {
+std::string fit(std::string_view untrusted, std::size_t width) {
+  const std::string text = visible(untrusted);
   if (columns(text) <= width) return pad(text, width);
   std::string out;
   std::size_t taken = 0;
@@ -70,9 +74,12 @@ std::string fit(std::string_view text, std::size_t width) {
 }
 
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string prose{text};
+  std::replace_if(
+      prose.begin(), prose.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
   std::string out;
   std::size_t column = 0;
-  for (const std::string& word : split(text, ' ')) {
+  for (const std::string& word : split(visible(prose), ' ')) {
     if (word.empty()) continue;
     const std::size_t wide = columns(word);
     if (column > indent && column + 1 + wide > width) {

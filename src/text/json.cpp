@@ -1,6 +1,7 @@
 #include "text/json.hpp"
 
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "text/scalar.hpp"
 #include "text/source.hpp"
 
@@ -230,8 +231,12 @@ Value read(std::string_view text, const Limits& limits) {
   return builder.take();
 }
 
-bool is_escaped(char c) noexcept {
-  return c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+/// May a character that begins with this byte need an escape? The leads are those of C1 controls,
+/// direction marks, line separators and byte order marks.
+bool may_be_escaped(char c) noexcept {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte == '"' || byte == '\\' || byte < 0x20 || byte == 0x7F || byte == 0xC2 ||
+         byte == 0xD8 || byte == 0xE2 || byte == 0xEF;
 }
 
 void quote(std::string& out, std::string_view text) {
@@ -242,10 +247,19 @@ void quote(std::string& out, std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     // Most texts have nothing to escape.
     std::size_t end = at;
-    while (end < text.size() && !is_escaped(text[end])) ++end;
+    while (end < text.size() && !may_be_escaped(text[end])) ++end;
     out.append(text, at, end - at);
     if (end == text.size()) break;
     at = end;
+    if (static_cast<unsigned char>(text[at]) >= 0x7F) {
+      const auto [code, size] = character_at(text, at);
+      if (is_steering(code))
+        out += fmt::format("\\u{:04x}", static_cast<unsigned>(code));
+      else
+        out.append(text, at, size);
+      at += size - 1;
+      continue;
+    }
     switch (const char c = text[at]) {
       case '"':
         out += "\\\"";

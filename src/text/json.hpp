@@ -19,8 +19,8 @@ struct JsonOptions {
   std::string indent = "  ";  // "\t" as SOPS writes
 };
 
-/// Key order kept, `": "` as separator when pretty, UTF-8 as it is, `<>&` not escaped. No trailing
-/// newline.
+/// Key order kept, `": "` as separator when pretty, UTF-8 as it is but for what steers a terminal
+/// (base/visible.hpp), `<>&` not escaped. No trailing newline.
 std::string emit_json(const Value& value, const JsonOptions& options = {});
 
 }  // namespace rocca::text

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/visible.hpp"
 #include "text/emit.hpp"
 #include "text/scalar.hpp"
 #include "text/source.hpp"
@@ -15,6 +16,11 @@ constexpr std::string_view line_breaks = "\r\n";
 
 bool is_break(char32_t code) noexcept {
   return code == '\n' || code == '\r' || code == 0x85 || code == 0x2028 || code == 0x2029;
+}
+
+/// May it stand in our output as itself? YAML allows more, but not all of that is what it seems.
+bool is_plain_text(char32_t code) noexcept {
+  return is_printable(code) && !is_break(code) && (code == '\t' || !is_steering(code));
 }
 
 /// Which forms a string can take, from one look at it.
@@ -58,7 +64,7 @@ Shape shape_of(std::string_view text) {
       forbid_plain();
       shape.single = false;
       if (before == ' ' || before == '\t') shape.tidy = false;
-    } else if (is_break(code) || !is_printable(code) || code == 0xFEFF) {
+    } else if (!is_plain_text(code)) {
       forbid_plain();
       shape.single = shape.literal = false;
     } else if (code == '\t') {
@@ -121,7 +127,7 @@ std::string double_quoted(std::string_view text) {
         out += "\\0";
         break;
       default:
-        if (is_printable(code) && !is_break(code) && code != 0xFEFF)
+        if (is_plain_text(code))
           out += text.substr(at, size);
         else if (code < 0x100)
           out += fmt::format("\\x{:02X}", static_cast<std::uint32_t>(code));
@@ -239,7 +245,7 @@ void Emitter::comment(std::string_view text) {
   out_ += '#';
   for (std::size_t at = 0; at < text.size();) {
     const auto [code, size] = character_at(text, at);
-    if (is_break(code) || !is_printable(code))
+    if (!is_plain_text(code))
       out_ += ' ';
     else
       out_ += text.substr(at, size);
