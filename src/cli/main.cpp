@@ -2,6 +2,7 @@
 #include "base/entropy.hpp"
 #include "base/files.hpp"
 #include "cli/app.hpp"
+#include "cli/private_file.hpp"
 #include "cli/process.hpp"
 #include "net/curl_transport.hpp"
 
@@ -125,6 +126,7 @@ int main(int argc, char** argv) {
             if (!interrupts) interrupts.emplace();
             return interrupts->token();
           }};
+  rocca::cli::remove_stale_private_files(context.environment);
   int code =
       rocca::cli::run(rocca::cli::catalog(), context, {argv + (argc > 0 ? 1 : 0), argv + argc});
   out.flush();

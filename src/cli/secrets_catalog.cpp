@@ -110,8 +110,8 @@ void add_secrets_verbs(Catalog& verbs) {
                .summary = "edit a SOPS file with $EDITOR",
                .description =
                    "The text in clear lies in memory (a tmpfs folder that only you may enter) "
-                   "while you edit, and is "
-                   "overwritten afterwards. Values that you leave alone keep their bytes. A file "
+                   "while you edit, and is overwritten afterwards, also when rocca is killed. "
+                   "Values that you leave alone keep their bytes. A file "
                    "that is not there is made.",
                .arguments = {file("the encrypted file")},
                .flags = {age_flag(), type_flag()},
