@@ -13,6 +13,7 @@
 #include "sources/resolver.hpp"
 #include "spec/lock.hpp"
 #include "state/forgetful_store.hpp"
+#include "talos/patch_check.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -78,6 +79,12 @@ talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secre
             key, patch_secret(resolver.get(
                      *secret, "the patch at " + to_string(spec.position(secret.where)))));
       }
+  Diagnostics problems;
+  if (!around.patch_secrets.empty()) talos::check_patches(spec, around.patch_secrets, problems);
+  if (problems.has_errors()) {
+    context.err << problems.render();
+    problems.throw_if_errors("a patch with its secrets");
+  }
   return around;
 }
 

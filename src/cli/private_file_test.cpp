@@ -132,7 +132,11 @@ TEST(PrivateFile, WhoseGuardWasKilledTooIsRemovedByTheNext) {
   ::kill(guard, SIGKILL);
   editing.kill();
   ASSERT_TRUE(is_there(editing.path()));
-  { const PrivateFile next({}, "other.yaml", "text"); }
+  // A killed process holds its lock until the kernel has taken it apart.
+  for (int i = 0; i < 1000 && is_there(editing.folder()); ++i) {
+    const PrivateFile next({}, "other.yaml", "text");
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
   EXPECT_FALSE(is_there(editing.folder()));
 }
 

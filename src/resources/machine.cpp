@@ -35,6 +35,8 @@ constexpr const char* hint_of = "hint";
 constexpr const char* config_in_force = "config";
 // What differs is one value: `differs: EFFECT`, then before and after, a line each.
 constexpr const char* differs = "differs: ";
+// A fact: digests of what was secret in the configuration that settled last.
+constexpr const char* secrets_seen = "secrets";
 
 // After an apply in maintenance mode the port is open for some more seconds, and a second apply
 // then would block Talos 1.11 for good.
@@ -58,6 +60,16 @@ Effect effect_of(talos::ConfigEffect effect) {
       return Effect::Reboot;
   }
   return Effect::Reboot;
+}
+
+/// What no answer and no difference may show, wherever it stands.
+std::vector<Secret> secrets_in(const talos::Surroundings& around) {
+  const secrets::Bundle& bundle = around.bundle;
+  std::vector<Secret> all{bundle.cluster_secret, bundle.bootstrap_token, bundle.secretbox_secret,
+                          bundle.aescbc_secret, bundle.trustd_token};
+  if (around.tailscale_key) all.push_back(*around.tailscale_key);
+  for (const auto& [key, secret] : around.patch_secrets) all.push_back(secret);
+  return all;
 }
 
 std::string boot_id(talos::Client& client) {
@@ -87,6 +99,7 @@ class MachineKind final : public Thing {
     std::string host;                 // of its VM
     bool by_agent = false;            // where it is, its VM's guest agent tells
     bool endpoint_from_dhcp = false;  // it is the first control plane's lease
+    talos::Secrecy secrecy;           // what may be shown of what it runs
   };
   /// `rendered` is there when nothing but the spec decides what it says.
   MachineKind(About about, Wish wish, std::string wanted, std::shared_ptr<const Secret> rendered)
@@ -354,13 +367,6 @@ class MachineKind final : public Thing {
         {}};
   }
 
-  /// What patches brought in: no answer may show it.
-  static std::vector<Secret> hidden_from(const World& world) {
-    std::vector<Secret> hidden;
-    for (const auto& [key, secret] : world.cluster.around.patch_secrets) hidden.push_back(secret);
-    return hidden;
-  }
-
   /// The link that has the address we reach it by: on the others of a machine with several, that
   /// address, its route and a shared one would be wrong.
   std::string link_of(talos::Client& client, const std::string& where) const {
@@ -448,12 +454,18 @@ class MachineKind final : public Thing {
     const Secret wanted = render(world, live.id, client);
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
     const auto changes =
-        active ? talos::shown_changes(active->reveal(), wanted.reveal(), minor, hidden_from(world))
+        active ? talos::shown_changes(active->reveal(), wanted.reveal(), minor, wish_.secrecy)
                : std::vector<talos::ShownChange>{};
     for (const talos::ShownChange& change : changes)
       live.fields[change.path] =
           fmt::format("{}{}\n{}\n{}", differs, to_string(effect_of(change.effect)), change.before,
                       change.after);
+    // What it runs is what was rendered: which of its texts are secrets is known now, and must
+    // still be known when the spec no longer tells.
+    if (active && changes.empty())
+      live.facts[secrets_seen] = talos::remember(active->reveal(), minor, wish_.secrecy);
+    else if (!wish_.secrecy.remembered.empty())
+      live.facts[secrets_seen] = wish_.secrecy.remembered;
     // Secrets and long texts are not there in full: a plan is bound to all of it.
     if (!changes.empty()) live.fields[config_in_force] = digest(active->reveal());
     live.fields[door] = "ours";
@@ -500,7 +512,7 @@ class MachineKind final : public Thing {
     require_itself(world, client, where);
     const Secret config = render(world, where, client);
     world.survey.wait_anew(address() + " in maintenance mode");
-    client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
+    client.apply(config, {talos::ApplyMode::Auto, false, 1min, wish_.secrecy.hidden});
     world.survey.wait_begins(address(), taking(), takes_at_least);
     return {until_applied, "apply", world.survey.too_early(address())};
   }
@@ -518,7 +530,7 @@ class MachineKind final : public Thing {
     if (!reboots) {
       const auto disturbance = begin_disturbing(world, where, changes, /*restarts=*/false);
       // Said explicitly: what Talos itself would reboot for must not be a surprise.
-      client.apply(config, {talos::ApplyMode::NoReboot, false, 1min, hidden_from(world)});
+      client.apply(config, {talos::ApplyMode::NoReboot, false, 1min, wish_.secrecy.hidden});
       if (!disturbance) return {"", "apply"};
       return {disturbance->token(), "apply", disturbance->settles(),
               wish_.node + " to be well again"};
@@ -528,7 +540,7 @@ class MachineKind final : public Thing {
     else
       begin_disturbing(world, where, changes, /*restarts=*/true);
     const std::string before = boot_id(client);
-    client.apply(config, {talos::ApplyMode::Auto, false, 1min, hidden_from(world)});
+    client.apply(config, {talos::ApplyMode::Auto, false, 1min, wish_.secrecy.hidden});
     return {std::string(until_reboot) + before, "apply and reboot"};
   }
 
@@ -694,8 +706,11 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
                             !spec.kubernetes.endpoint && !planes.front()->address;
   if (wish.endpoint_from_dhcp && planes.front()->name != node.name)
     needs.push_back(machine_address(planes.front()->name));
-  if (const state::Item* item = ground.item(machine_address(node.name)))
+  wish.secrecy = {secrets_in(cluster.around), talos::digest_key(cluster.bundle())};
+  if (const state::Item* item = ground.item(machine_address(node.name))) {
     wish.applied = item->settled ? item->applied : "";
+    wish.secrecy.remembered = fact(item->facts, secrets_seen);
+  }
   // What is wanted, as far as it is known before anything runs: the spec's own words.
   talos::Surroundings around = cluster.around;
   around.schematic = wish.schematic;

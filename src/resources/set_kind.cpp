@@ -1,10 +1,13 @@
 #include "resources/set_kind.hpp"
 
+#include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "kube/lease.hpp"
 #include "resources/blockers.hpp"
 #include "resources/kubernetes.hpp"
+#include "secrets/crypto.hpp"
+#include "talos/config_secrecy.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
@@ -23,13 +26,15 @@ constexpr const char* answers = "Kubernetes API";
 constexpr const char* look_again = "reconcile.fluxcd.io/requestedAt";
 constexpr const char* came = "came";  // what the set was when all that it waits for had come
 
-/// What a set is made of, secrets included, as one digest.
-std::string contents_of(const ObjectSet& set) {
+/// What a set is made of, secrets included, as one digest. It is kept in the state, so it is a
+/// keyed one: a short password could be found by trying words against a plain one.
+std::string contents_of(const ObjectSet& set, const secrets::Bundle& bundle) {
   std::string all;
   for (const kube::Manifest& manifest : set.objects)
     all += kube::to_key(manifest.name) + "=" +
            kube::text_at(manifest.object, {"metadata", "annotations", applied_annotation}) + "\n";
-  return digest(all).substr(0, 32);
+  const Secret key = talos::digest_key(bundle);
+  return to_hex(secrets::crypto::hmac_sha256(key.reveal(), "set\n" + all)).substr(0, 32);
 }
 
 class SetKind final : public Thing {
@@ -51,7 +56,7 @@ class SetKind final : public Thing {
     try {
       SetSight sight;
       ObjectSet set = objects(facts);
-      const std::string contents = contents_of(set);
+      const std::string contents = contents_of(set, world.cluster.bundle());
       if (wish_.waits_once && contents == fact(facts, came)) set.waits.clear();
       with_client(world, [&](kube::Client& client, kube::Discovery& discovery) {
         sight = look(client, discovery, set, before);

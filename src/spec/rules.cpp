@@ -87,6 +87,10 @@ constexpr Rule table[] = {
     {"patch-refused", E, "a patch that makes a configuration Talos would refuse",
      "Every patch is laid on the configuration it is for, with Talos's own rules, before anything "
      "runs. A node that refuses its configuration would stay in maintenance mode."},
+    {"secret-place", E, "a secret where every value is shown",
+     "Labels, names, addresses, images and versions are shown in plans, by Talos and by "
+     "Kubernetes. "
+     "A `{ secret: … }` there would not stay one."},
     {"patch-warning", W, "a patch that makes a configuration Talos would warn of",
      "Talos takes it, and says that it should be written otherwise: an old key, a bond that does "
      "not notice a dead link."},

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "talos/config_render.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -252,6 +251,25 @@ std::pair<std::string, std::string> told_apart(const std::string& before,
   return {std::move(first), std::move(second)};
 }
 
+/// What may be shown of a part of a configuration: the same part of the masked one.
+const Value* masked_like(const Value* part, const Value& whole, const Value& masked) {
+  if (part == &whole) return &masked;
+  for (std::size_t i = 0; i < whole.entries().size() && i < masked.entries().size(); ++i)
+    if (const Value* found = masked_like(part, whole.entries()[i].value, masked.entries()[i].value))
+      return found;
+  for (std::size_t i = 0; i < whole.items().size() && i < masked.items().size(); ++i)
+    if (const Value* found = masked_like(part, whole.items()[i], masked.items()[i])) return found;
+  return nullptr;
+}
+
+const Value* masked_like(const Value* part, const std::vector<ConfigDocument>& config,
+                         const std::vector<Value>& masked) {
+  if (part == nullptr) return nullptr;
+  for (std::size_t i = 0; i < config.size(); ++i)
+    if (const Value* found = masked_like(part, config[i].value, masked[i])) return found;
+  throw Error(Fault::Bug, "a difference is in neither of the two configurations");
+}
+
 /// Walks what is there and what may be shown of it side by side.
 class Shower {
  public:
@@ -282,8 +300,12 @@ class Shower {
         show(before.at(i), after.at(i), fmt::format("{}[{}]", path, i), '.');
       return;
     }
-    auto [first, second] = told_apart(plain(before.masked), plain(after.masked));
-    if (first == "***" && plain(after.masked) == "***") second = "*** (another)";
+    const std::string to = plain(after.masked);
+    std::string from = plain(before.masked);
+    // Where a secret stands now, the value before it was one as well.
+    if (to == "***" && !from.empty()) from = "***";
+    auto [first, second] = told_apart(from, to);
+    if (first == "***" && to == "***") second = "*** (another)";
     out_.push_back({path, std::move(first), std::move(second), effect_});
   }
 
@@ -357,26 +379,21 @@ std::vector<ConfigChange> effects_of_change(std::string_view before, std::string
 }
 
 std::vector<ShownChange> shown_changes(std::string_view before, std::string_view after,
-                                       unsigned minor, const std::vector<Secret>& hidden) {
+                                       unsigned minor, const Secrecy& secrecy) {
   if (before == after) return {};
   const auto old_config = read(before, "old configuration", minor);
   const auto new_config = read(after, "new configuration", minor);
+  const MaskedConfigs masked = mask_both(before, old_config, new_config, minor, secrecy);
   std::vector<ShownChange> out;
   for (const Difference& each : differences(old_config, new_config)) {
-    const std::string key = each.path.substr(each.path.find_last_of("./") + 1);
-    const auto mask = [&](const Value* value) {
-      return value == nullptr ? Value::map() : mask_value(*value, key, hidden);
-    };
-    const Value old_masked = mask(each.before);
-    const Value new_masked = mask(each.after);
+    const Shower::Side old_side{each.before, masked_like(each.before, old_config, masked.before)};
+    const Shower::Side new_side{each.after, masked_like(each.after, new_config, masked.after)};
     const std::size_t shown = out.size();
-    Shower{each.effect, out}.show({each.before, each.before != nullptr ? &old_masked : nullptr},
-                                  {each.after, each.after != nullptr ? &new_masked : nullptr},
-                                  each.path, each.path.find('/') != std::string::npos ? '/' : '.');
+    Shower{each.effect, out}.show(old_side, new_side, each.path,
+                                  each.path.find('/') != std::string::npos ? '/' : '.');
     // Something that is empty has come or gone.
     if (out.size() == shown)
-      out.push_back({each.path, plain(each.before != nullptr ? &old_masked : nullptr),
-                     plain(each.after != nullptr ? &new_masked : nullptr), each.effect});
+      out.push_back({each.path, plain(old_side.masked), plain(new_side.masked), each.effect});
   }
   return out;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "base/secret.hpp"
 #include "talos/config_codec.hpp"
+#include "talos/config_secrecy.hpp"
 
 #include <cstdint>
 #include <string>
@@ -59,9 +59,9 @@ struct ShownChange {
 
   friend bool operator==(const ShownChange&, const ShownChange&) = default;
 };
-/// The same differences as `effects_of_change`, down to their values. `hidden`: secrets wherever
-/// they stand.
+/// The same differences as `effects_of_change`, down to their values. `before` is what a node runs,
+/// `after` what is rendered now.
 std::vector<ShownChange> shown_changes(std::string_view before, std::string_view after,
-                                       unsigned minor, const std::vector<Secret>& hidden);
+                                       unsigned minor, const Secrecy& secrecy);
 
 }  // namespace rocca::talos

@@ -94,7 +94,7 @@ std::vector<ShownChange> shown(const std::string& from, const std::string& to,
                                const std::vector<Secret>& hidden = {}) {
   std::string changed = base;
   changed.replace(changed.find(from), from.size(), to);
-  return shown_changes(base, changed, 13, hidden);
+  return shown_changes(base, changed, 13, {hidden});
 }
 
 struct Disturbed {
@@ -150,7 +150,7 @@ TEST(Shown, NeverASecret) {
                                       ConfigEffect::Reboot}));
   // One that a patch brought in, wherever it stands.
   const auto changes = shown("disk: /dev/sda", "disk: swordfish", {Secret{"swordfish"}});
-  EXPECT_THAT(changes, ElementsAre(ShownChange{"machine.install.disk", "/dev/sda", "***",
+  EXPECT_THAT(changes, ElementsAre(ShownChange{"machine.install.disk", "***", "*** (another)",
                                                ConfigEffect::Live}));
 }
 
@@ -163,7 +163,9 @@ TEST(Shown, AreShortAndTellApart) {
       "cluster:\n  inlineManifests: [ { name: m, contents: \"a: 1\\nb: 2\\nc: 3\" } ]\n";
   std::string other = text;
   other.replace(other.find("b: 2"), 4, "b: 5");
-  EXPECT_THAT(shown_changes(text, other, 13, {}),
+  Secrecy known{{}, Secret{"key"}};
+  known.remembered = remember(text, 13, known);
+  EXPECT_THAT(shown_changes(text, other, 13, known),
               ElementsAre(ShownChange{"cluster.inlineManifests[0].contents", "line 2: b: 2",
                                       "line 2: b: 5", ConfigEffect::Live}));
   std::string first = base, second = base;

@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "talos/config_secrecy.hpp"
 #include "talos/manifest_secrets.hpp"
 #include "text/yaml.hpp"
 
@@ -459,15 +460,6 @@ bool sounds_secret(std::string_view name) {
                      [&](std::string_view word) { return upper.find(word) != std::string::npos; });
 }
 
-/// Talos may put more around it (a URL, a line), so a long one is looked for inside.
-bool holds(std::string_view text, const std::vector<Secret>& hidden) {
-  return std::any_of(hidden.begin(), hidden.end(), [&](const Secret& secret) {
-    const std::string_view word = secret.reveal();
-    return !word.empty() &&
-           (text == word || (word.size() >= 8 && text.find(word) != std::string_view::npos));
-  });
-}
-
 Value masked(const Value& value, std::string_view key, const std::vector<Secret>& hidden) {
   if (value.is_map()) {
     Value out = Value::map();
@@ -484,14 +476,15 @@ Value masked(const Value& value, std::string_view key, const std::vector<Secret>
   }
   if (!value.is_scalar() || value.text().empty() || value.is_null()) return value;
   const auto hide = [] { return Value::string("***"); };
-  if (holds(value.text(), hidden)) return hide();
+  if (holds_secret(value.text(), hidden)) return hide();
   if (std::find(secret_keys.begin(), secret_keys.end(), key) != secret_keys.end()) return hide();
   if (key == "content") return hide();  // of files: nobody knows what they hold
   if (key == "contents" && manifests_hold_secret(value.text())) return hide();
   if (key == "environment") {
     const auto equals = value.text().find('=');
     const std::string name = value.text().substr(0, equals);
-    if (equals == std::string::npos || sounds_secret(name)) return str(name + "=***");
+    if (equals == std::string::npos) return hide();  // not the name of anything
+    if (sounds_secret(name)) return str(name + "=***");
     return value;
   }
   // Passwords in URLs, and the join token of an API's URL.

@@ -2,6 +2,7 @@
 
 #include "base/address.hpp"
 #include "talos/config_codec.hpp"
+#include "talos/config_validate.hpp"
 
 #include <fmt/format.h>
 
@@ -223,6 +224,8 @@ ReadScalar from(std::optional<std::string> text, std::string_view wanted) {
 
 ReadScalar read_text_shape(const Type& type, const Value& value) {
   const std::string& text = value.text();
+  const bool may_be_secret = type.shape == Shape::Url || type.shape == Shape::AddressPort;
+  if (may_be_secret && text == secret_stand_in) return {Value::string(text), {}};
   switch (type.shape) {
     case Shape::Duration:
       if (!value.is_string()) return wrong(value, "a duration such as 2m or 10s");

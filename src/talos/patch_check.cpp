@@ -3,11 +3,13 @@
 #include "base/error.hpp"
 #include "talos/config_delete.hpp"
 #include "talos/config_input.hpp"
+#include "talos/config_secrecy.hpp"
 #include "talos/config_validate.hpp"
 #include "text/yaml.hpp"
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -70,15 +72,31 @@ Found find_in(const spec::Patch& patch, std::string_view path) {
   return best;
 }
 
+/// Is a problem at that path about this value? Checks name a document with its name
+/// ("WireguardConfig/wg0: privateKey"), and some a list instead of its item.
+bool is_about(const FoundValue& value, std::string path) {
+  const std::size_t colon = path.find(": ");
+  const std::size_t slash = path.find('/');
+  if (colon != std::string::npos && slash < colon) path.erase(slash, colon - slash);
+  return value.path == path ||
+         (value.path.ends_with(']') && value.path.substr(0, value.path.rfind('[')) == path);
+}
+
 class Checker {
  public:
-  Checker(const spec::Spec& spec, Diagnostics& diagnostics)
+  Checker(const spec::Spec& spec, Diagnostics& diagnostics,
+          const std::map<std::string, Secret>* secrets)
       : spec_(spec),
         diagnostics_(diagnostics),
+        secrets_(secrets),
         minor_(static_cast<unsigned>(spec.talos.version->minor())) {}
 
   void check(const spec::Node& node) {
     if (node.patches.empty()) return;
+    const bool with_secrets =
+        std::any_of(node.patches.begin(), node.patches.end(),
+                    [](const auto& patch) { return !patch->secrets.empty(); });
+    if (secrets_ != nullptr && !with_secrets) return;  // nothing new comes to light
     std::vector<const void*> group{nullptr};
     if (node.control_plane()) group.push_back(&spec_);
     for (const auto& patch : node.patches) group.push_back(patch.get());
@@ -96,11 +114,23 @@ class Checker {
     for (std::size_t i = 0; i < patches.size(); ++i)
       whole = apply(config, patches[i], *node.patches[i]) && whole;
     if (!whole) return;  // what follows from it is not worth saying
+    const std::vector<FoundValue> stand_ins = values_equal_to(config, minor_, secret_stand_in);
+    for (const FoundValue& one : stand_ins)
+      if (one.open)
+        blame(node,
+              {.code = "secret-place",
+               .path = one.path,
+               .message = "no secret can stand here: plans, Talos and Kubernetes show this value",
+               .place = {}});
     for (const ConfigProblem& problem : validate_documents(config, minor_, mode)) {
       const bool known = std::any_of(before.begin(), before.end(), [&](const ConfigProblem& other) {
         return other.code == problem.code && other.path == problem.path;
       });
-      if (!known) blame(node, problem);
+      // Whether a secret is what Talos wants there shows when it is looked up.
+      const bool unknown =
+          std::any_of(stand_ins.begin(), stand_ins.end(),
+                      [&](const FoundValue& one) { return is_about(one, problem.path); });
+      if (!known && !unknown) blame(node, problem);
     }
   }
 
@@ -112,6 +142,10 @@ class Checker {
     around.install_disk = "disk";
     around.first_address = "192.0.2.1";
     around.tailscale_key = Secret::take("key");
+    if (secrets_ != nullptr) {
+      around.patch_secrets = *secrets_;
+      return config_input(spec_, node, around);
+    }
     // What a node is given is text, and Talos reads some of its texts as base64.
     for (const auto& patch : node.patches)
       for (const auto& secret : patch->secrets)
@@ -182,18 +216,29 @@ class Checker {
     const Position position = spec_.position(at);
     std::string message =
         problem.path.empty() ? problem.message : problem.path + ": " + problem.message;
+    if (repeats_secret(message)) message = "what a secret in it holds is not what belongs here";
     if (!told_.emplace(position.file, position.line, position.column, message).second) return;
     Problem& added = problem.warning ? diagnostics_.warning(position, std::move(message))
                                      : diagnostics_.error(position, std::move(message));
-    added.code = problem.warning ? "patch-warning" : "patch-refused";
+    const bool open = problem.code == "secret-place";
+    added.code = problem.warning ? "patch-warning" : open ? "secret-place" : "patch-refused";
     added.length = std::max<std::size_t>(at.length, 1);
-    added.hint = problem.warning ? "Talos would warn of it"
-                 : problem.ours  ? "Talos would take it, and be wrong"
-                                 : "Talos would refuse it";
+    added.hint = open              ? "write the value itself"
+                 : problem.warning ? "Talos would warn of it"
+                 : problem.ours    ? "Talos would take it, and be wrong"
+                                   : "Talos would refuse it";
+  }
+
+  bool repeats_secret(const std::string& message) const {
+    if (secrets_ == nullptr) return false;
+    std::vector<Secret> all;
+    for (const auto& [key, secret] : *secrets_) all.push_back(secret);
+    return holds_secret(message, all);
   }
 
   const spec::Spec& spec_;
   Diagnostics& diagnostics_;
+  const std::map<std::string, Secret>* secrets_;  // nullptr: they are not looked up
   unsigned minor_;
   std::set<std::vector<const void*>> seen_;  // role and patches: a thousand nodes are a few groups
   std::set<std::tuple<std::string, std::size_t, std::size_t, std::string>> told_;
@@ -202,7 +247,13 @@ class Checker {
 }  // namespace
 
 void check_patches(const spec::Spec& spec, Diagnostics& diagnostics) {
-  Checker checker{spec, diagnostics};
+  Checker checker{spec, diagnostics, nullptr};
+  for (const spec::Node& node : spec.nodes) checker.check(node);
+}
+
+void check_patches(const spec::Spec& spec, const std::map<std::string, Secret>& secrets,
+                   Diagnostics& diagnostics) {
+  Checker checker{spec, diagnostics, &secrets};
   for (const spec::Node& node : spec.nodes) checker.check(node);
 }
 
