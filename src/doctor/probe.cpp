@@ -2,6 +2,7 @@
 
 #include "base/strings.hpp"
 #include "base/visible.hpp"
+#include "proxmox/task_cause.hpp"
 #include "text/value.hpp"
 
 #include <fmt/format.h>
@@ -65,7 +66,7 @@ class Run {
     for (;;) {
       const auto task = client_.find_task(upid);
       if (task && !task->running) {
-        if (const auto failure = task->failure()) throw failure->error(doing);
+        if (!task->ok()) throw proxmox::explain_failure(client_, *task).error(doing);
         return;
       }
       if (clock_.tick() >= deadline)

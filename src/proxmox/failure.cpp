@@ -188,7 +188,22 @@ Fault fault_of(Reason reason) noexcept {
   }
 }
 
+/// `bridge 'vmbr9' does not exist`, wherever a text says so.
+std::string missing_bridge(std::string_view text) {
+  constexpr std::string_view opening = "bridge '", closing = "' does not exist";
+  const std::size_t begin = text.find(opening);
+  if (begin == std::string_view::npos) return "";
+  const std::string_view name = text.substr(begin + opening.size());
+  const std::size_t end = name.find(closing);
+  return end == std::string_view::npos ? "" : std::string(name.substr(0, end));
+}
+
 std::string hint_of(const Failure& failure) {
+  if (const std::string bridge = missing_bridge(failure.text); !bridge.empty())
+    return fmt::format(
+        "name a bridge that this host has (proxmox.bridge, or `nics` of the node), "
+        "or create {} there",
+        bridge);
   switch (failure.reason) {
     case Reason::NotAuthenticated:
       if (failure.text.find("expired") != std::string::npos)
@@ -216,7 +231,7 @@ std::string hint_of(const Failure& failure) {
     case Reason::NoSpace:
       return "free space on that storage or name another one";
     case Reason::Protected:
-      return "the VM has protection: 1; take it away in Proxmox if you really mean it";
+      return "the VM has protection: 1: `qm set ID --protection 0` on its host if it may go";
     case Reason::Unknown:
       return "the answer was lost and it may have happened; running again looks first";
     default:

@@ -195,6 +195,29 @@ std::map<std::string, Instant> access_until(World& world) {
   return all;
 }
 
+void remove_access(World& world) {
+  const secrets::Bundle& bundle = world.cluster.bundle();
+  for (const std::string name : {"kubeconfig", "talosconfig"}) {
+    const std::string path = folder_of(world.cluster) + "/" + name;
+    const auto text = world.files.find(path);
+    // A published file that was kept begins with a remark that says so.
+    if (!text || text->starts_with('#')) continue;
+    bool ours = false;
+    try {
+      const text::Value config = text::parse_yaml(*text, path);
+      const bool kube = name == "kubeconfig";
+      const auto pem =
+          from_base64(kube ? certificate_in(config) : certificate_in(config, world.cluster.name()));
+      ours =
+          pem &&
+          world.cluster.certificates->look(*pem, kube ? bundle.kubernetes.crt : bundle.os.crt).ours;
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;  // otherwise not what we wrote: it stays
+    }
+    if (ours) world.files.remove(path);
+  }
+}
+
 Made make_access(const Cluster& cluster) {
   std::vector<std::string> needs;
   // With addresses in the spec they can be written at once, for whoever wants to look while it

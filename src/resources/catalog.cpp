@@ -177,6 +177,10 @@ engine::Desired expand_down(const Cluster& cluster, const Ground& ground,
       facts.insert(item->facts.begin(), item->facts.end());
     take(vm_address(node.name), facts);
   }
+  // An earlier `down` has kept the images and forgotten them.
+  if (options.purge_images)
+    for (const auto& [address, facts] : image_facts(cluster, ground))
+      if (!desired.leftover.contains(address)) take(address, facts);
   add_marked(cluster, marked, true, desired);
   if (options.reset_existing)
     for (const spec::Node& node : cluster.spec.nodes) {

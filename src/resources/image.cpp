@@ -378,6 +378,26 @@ Made make_image(const Cluster& cluster, const Ground& ground, const spec::Node& 
   return std::make_shared<ImageKind>(std::move(about), std::move(wish));
 }
 
+std::map<std::string, Fields> image_facts(const Cluster& cluster, const Ground& ground) {
+  std::map<std::string, Fields> all;
+  if (!cluster.spec.proxmox || *cluster.spec.talos.boot == spec::Boot::Template) return all;
+  const std::string& storage = *cluster.spec.proxmox->image_storage;
+  for (const spec::Node& node : cluster.spec.nodes) {
+    const auto chosen = cluster.lock.nodes.find(node.name);
+    if (!node.machine || cluster.is_adopted(node.name) || !cluster.images.contains(node.name) ||
+        chosen == cluster.lock.nodes.end() || chosen->second.host.empty())
+      continue;
+    const std::string& host = chosen->second.host;
+    const std::string file = image_file(cluster, node);
+    const bool shared = ground.shared_storages.contains(storage);
+    const std::string content = artifact_of(cluster, node).ending == "iso" ? "iso" : "import";
+    all.try_emplace(
+        image_address(storage, shared ? "" : host, file),
+        Fields{{"storage", storage}, {"host", host}, {"content", content}, {"file", file}});
+  }
+  return all;
+}
+
 Made leftover_image(const Cluster& cluster, const Leftover& leftover) {
   LeftoverImage::Traits traits;
   traits.lair = {fact(leftover.facts, "storage"), fact(leftover.facts, "host"),

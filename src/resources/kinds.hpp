@@ -49,6 +49,9 @@ Made make_bootstrap(const Cluster& cluster, const Ground& ground);
 Made make_member(const Cluster& cluster, const spec::Node& node);
 Made make_vip(const Cluster& cluster);
 Made make_access(const Cluster& cluster);
+/// Deletes the access files of a cluster that is gone, as far as they are ours: signed by this
+/// cluster's authority, and not published with a mark that says they are stale.
+void remove_access(World& world);
 /// Until when the access files' certificates are good, by file.
 std::map<std::string, Instant> access_until(World& world);
 
@@ -72,6 +75,8 @@ void guard_role(Change& change, const std::string& node, const std::string& role
 /// Refuses to make a worker of a control plane, or the other way round.
 Change refuse_role(const std::string& node, bool was_control_plane);
 Made leftover_image(const Cluster& cluster, const Leftover& leftover);
+/// Where the images of the spec's nodes would be, whether or not a state remembers them.
+std::map<std::string, Fields> image_facts(const Cluster& cluster, const Ground& ground);
 Made leftover_vm(const Cluster& cluster, const Leftover& leftover);
 Made leftover_machine(const Cluster& cluster, const Leftover& leftover);
 Made leftover_member(const Cluster& cluster, const Leftover& leftover);

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rocca::resources {
 
 namespace {
@@ -62,7 +64,11 @@ std::unique_ptr<Look> Run::Impl::look_down() {
       marked = look->survey.marked(world.proxmox(), scan, &look->unasked);
     });
   }
-  const Ground ground{look->prior, {}};
+  Ground ground{look->prior, {}};
+  if (cluster.proxmox && options.purge_images)
+    with_world(*look, [&](World& world) {
+      ground.shared_storages = shared_storages(*look, world.proxmox());
+    });
   look->desired =
       expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
   add_unasked(*look, /*whole=*/true);
@@ -192,6 +198,14 @@ engine::Report Run::down(const engine::EventSink& events) {
   spec::Lock without = impl.cluster.lock;
   forget_adopted(without, [](const std::string&) { return true; });
   impl.write_lock(without);
+  // Machines that were there before stay, and with them what these files open.
+  const bool all_gone = std::none_of(
+      impl.cluster.spec.nodes.begin(), impl.cluster.spec.nodes.end(),
+      [&](const spec::Node& node) { return node.existing && !impl.options.reset_existing; });
+  if (all_gone) {
+    Look after{impl.doors.clock};
+    impl.with_world(after, [](World& world) { remove_access(world); });
+  }
   impl.call("state", [&] { impl.doors.store.clear(); });
   return report;
 }

@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
+#include "proxmox/task_cause.hpp"
 #include "resources/survey.hpp"
 #include "secrets/crypto.hpp"
 
@@ -108,7 +109,7 @@ Progress follow_task(World& world, const std::string& upid, const std::string& d
   const auto task = world.survey.task(world.proxmox(), *parsed);
   const std::string waiting = fmt::format("Proxmox task {} on {}", parsed->type, parsed->node);
   if (!task || task->running) return NotYet{waiting, world.survey.ask_again(*parsed)};
-  if (const auto failure = task->failure()) throw failure->error(doing);
+  if (!task->ok()) throw proxmox::explain_failure(world.proxmox(), *task).error(doing);
   return Ready{};
 }
 

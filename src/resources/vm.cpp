@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "proxmox/property_string.hpp"
+#include "proxmox/task_cause.hpp"
 #include "resources/discover.hpp"
 #include "resources/disturb.hpp"
 #include "resources/farewell.hpp"
@@ -635,7 +636,8 @@ class VmKind final : public Thing {
         note(world, vmid_of(upid), upid.node, "stopped");
       return progress;
     }
-    const auto failure = task->failure();
+    std::optional<proxmox::Failure> failure;
+    if (!task->ok()) failure = proxmox::explain_failure(world.proxmox(), *task);
     if (upid.type == "qmstart" || upid.type == "hastart") return probe_start(world, upid, failure);
     // Somebody wrote in between, perhaps a task of a run that was killed: nothing was done, and
     // what is there now is looked at anew.

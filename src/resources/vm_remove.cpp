@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "proxmox/task_cause.hpp"
 #include "resources/survey.hpp"
 #include "resources/thing.hpp"
 #include "resources/vm_obstacle.hpp"
@@ -248,7 +249,7 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
       world.survey.contend(static_cast<proxmox::Vmid>(*number));
     return Ready{};
   }
-  throw failure->error(doing);
+  throw proxmox::explain_failure(world.proxmox(), *task).error(doing);
 }
 
 }  // namespace rocca::resources

@@ -73,6 +73,53 @@ TEST(EngineImages, DownLeavesAnImageThatAnotherClusterMayNeed) {
   EXPECT_THAT(images(rig), IsEmpty());
 }
 
+// A `down` keeps images and forgets them; a second one that is to purge them finds them again.
+TEST(EngineImages, DownWithPurgeAfterADownDeletesTheImage) {
+  for (const char* storage : {"local", "shared"}) {
+    SCOPED_TRACE(storage);
+    lab::Home::Options two_hosts;
+    two_hosts.hosts = {"pve1", "pve2"};
+    ClusterRig rig{two_hosts};
+    rig.write_spec(replace_all(static_spec(pools(1, 1), "[pve1, pve2]"), "    insecure: true\n",
+                               fmt::format("    insecure: true\n    storage: {{ images: {}, disks: "
+                                           "local-lvm }}\n",
+                                           storage)));
+    ASSERT_TRUE(rig.up().ok());
+    const auto files = [&] {
+      std::size_t count = 0;
+      for (const auto& [host, volumes] : rig.home.dc.storages.at(storage).volumes)
+        for (const auto& [name, volume] : volumes) count += name.starts_with("import/");
+      return count;
+    };
+    ASSERT_GT(files(), 0u);
+    ASSERT_TRUE(rig.down().ok());
+    ASSERT_GT(files(), 0u) << "kept without --purge-images";
+    const auto run = rig.run(purge());
+    EXPECT_FALSE(run->plan_down().empty());
+    const engine::Report report = run->down({});
+    EXPECT_TRUE(report.ok()) << problems(report);
+    EXPECT_EQ(files(), 0u);
+    EXPECT_TRUE(rig.run(purge())->plan_down().empty());
+  }
+}
+
+// What only opened the cluster that is gone goes with it; what others wrote there stays.
+TEST(EngineDown, RemovesTheAccessFilesOfTheClusterThatIsGone) {
+  for (const bool foreign : {false, true}) {
+    ClusterRig rig;
+    rig.write_spec(static_spec(pools(1, 0)));
+    ASSERT_TRUE(rig.up().ok());
+    const std::string kubeconfig = "/clusters/blue/configs/kubeconfig";
+    const std::string talosconfig = "/clusters/blue/configs/talosconfig";
+    ASSERT_TRUE(rig.files.find(kubeconfig));
+    ASSERT_TRUE(rig.files.find(talosconfig));
+    if (foreign) rig.files.write(kubeconfig, "apiVersion: v1\nkind: Config\nusers: []\n");
+    ASSERT_TRUE(rig.down().ok());
+    EXPECT_EQ(rig.files.find(kubeconfig).has_value(), foreign);
+    EXPECT_FALSE(rig.files.find(talosconfig));
+  }
+}
+
 // The other way round: whoever fetched it goes first, and the last one takes it along.
 TEST(EngineImages, WhoeverIsLastTakesTheImageAlong) {
   ClusterRig rig;
