@@ -4,6 +4,7 @@
 #include "backends/s3_store.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "spec/plain_http.hpp"
 #include "state/http_store.hpp"
 #include "state/local_store.hpp"
 #include "state/sealing.hpp"
@@ -36,12 +37,14 @@ Secret needed_variable(const Surroundings& around, const std::string& name,
   return Secret{*value};
 }
 
-s3::Access s3_access(const spec::S3Place& place, const Surroundings& around) {
+s3::Access s3_access(const spec::Spec& spec, const spec::S3Place& place,
+                     const Surroundings& around) {
   s3::Access access;
   access.region = *place.region;
   access.endpoint =
       place.endpoint ? **place.endpoint : fmt::format("https://s3.{}.amazonaws.com", access.region);
   access.bucket = *place.bucket;
+  access.plain_http = place.endpoint && spec::allows_plain_http(spec, *place.endpoint);
   access.access_key =
       std::string{(place.access_key ? around.secret(**place.access_key)
                                     : needed_variable(around, "AWS_ACCESS_KEY_ID", "accessKey"))
@@ -52,9 +55,11 @@ s3::Access s3_access(const spec::S3Place& place, const Surroundings& around) {
   return access;
 }
 
-state::HttpAccess http_access(const spec::HttpState& place, const Surroundings& around) {
+state::HttpAccess http_access(const spec::Spec& spec, const spec::HttpState& place,
+                              const Surroundings& around) {
   state::HttpAccess access;
   access.address = *place.address;
+  access.plain_http = spec::allows_plain_http(spec, place.address);
   if (place.lock_address) access.lock_address = **place.lock_address;
   if (place.unlock_address) access.unlock_address = **place.unlock_address;
   access.update_method = place.update_method;
@@ -87,14 +92,14 @@ std::unique_ptr<state::Store> make_store(const spec::Spec& spec, const std::stri
                                          const Surroundings& around) {
   state::Sealing sealing = sealing_of(spec.state, around);
   if (const auto* place = std::get_if<spec::S3Place>(&spec.state.place))
-    return s3_store(around.transport, around.clock, s3_access(*place, around), *place->key,
+    return s3_store(around.transport, around.clock, s3_access(spec, *place, around), *place->key,
                     std::move(sealing));
   if (const auto* place = std::get_if<spec::KubernetesState>(&spec.state.place))
     return kubernetes_store(around.transport, around.files, around.clock,
                             kubernetes_access(around.files, around.variable), *place->space,
                             *spec.name, std::move(sealing));
   if (const auto* place = std::get_if<spec::HttpState>(&spec.state.place))
-    return state::http_store(around.transport, around.clock, http_access(*place, around),
+    return state::http_store(around.transport, around.clock, http_access(spec, *place, around),
                              std::move(sealing));
   const std::string& path = *std::get<spec::LocalState>(spec.state.place).path;
   return state::local_store(around.files,

@@ -3,6 +3,7 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "net/plain_http.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
@@ -76,9 +77,11 @@ Client::Client(net::Transport& transport, const Clock& clock, Access access, std
     : transport_(transport), clock_(clock), access_(std::move(access)), stop_(std::move(stop)) {
   while (access_.host.ends_with('/')) access_.host.pop_back();
   const auto url = net::Url::parse(access_.host);
-  if (!url || url->scheme != "https" || url->target != "/")
+  if (!url || url->target != "/")
     throw Error(Fault::Usage, fmt::format("'{}' is no Infisical host", access_.host))
         .hint("write it as https://eu.infisical.com, or your own host");
+  // The login carries the identity in its body, where the transport does not see it.
+  net::refuse_plain_http(*url, access_.plain_http);
 }
 
 Client::Reply Client::send(const std::string& method, const std::string& path,
@@ -87,6 +90,7 @@ Client::Reply Client::send(const std::string& method, const std::string& path,
   request.method = method;
   request.url = access_.host + path + (query.empty() ? "" : "?" + query);
   request.tls = access_.tls;
+  if (access_.plain_http) net::allow_plain_http(request);
   request.timeout = std::chrono::seconds{30};
   if (with_token) request.authorization = Secret(fmt::format("Bearer {}", token_->reveal()));
   if (!json.empty()) {

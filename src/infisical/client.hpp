@@ -18,6 +18,7 @@ struct Access {
   std::string client_id;
   Secret client_secret;
   net::Tls tls;
+  bool plain_http = false;  // the identity and the secrets may cross a network in clear
 };
 
 /// Where in a project secrets lie.

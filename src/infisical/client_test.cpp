@@ -165,9 +165,21 @@ TEST(Infisical, AnApprovalIsNoSuccess) {
 TEST(Infisical, RefusesHostsThatAreNone) {
   FakeInfisical server{[](const net::Request&) { return std::pair{200, std::string("{}")}; }};
   VirtualClock clock;
-  for (const char* host : {"eu.infisical.com", "http://eu.infisical.com", "https://x/api"})
+  for (const char* host : {"eu.infisical.com", "ftp://eu.infisical.com", "https://x/api"})
     EXPECT_THROW((Client{server, clock, {host, "id", Secret("x"), net::Tls::system()}}), Error)
         << host;
+}
+
+TEST(Infisical, AnIdentityGoesOutInClearOnlyToThisMachineOrWhereTheUserSaysSo) {
+  FakeInfisical server{[](const net::Request&) { return std::pair{200, std::string("{}")}; }};
+  VirtualClock clock;
+  const auto make = [&](const char* host, bool plain_http) {
+    Client{server, clock, {host, "id", Secret("x"), net::Tls::system(), plain_http}};
+  };
+  EXPECT_THROW(make("http://infisical.home", false), Error);
+  EXPECT_NO_THROW(make("http://infisical.home", true));
+  EXPECT_NO_THROW(make("http://127.0.0.1:8080", false));
+  EXPECT_NO_THROW(make("https://infisical.home", false));
 }
 
 }  // namespace

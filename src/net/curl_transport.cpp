@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "net/curl_exchange_internal.hpp"
+#include "net/plain_http.hpp"
 #include "net/proxy.hpp"
 
 #include <fmt/format.h>
@@ -135,6 +136,7 @@ Response CurlTransport::exchange(const Request& request, BodySink& sink, std::st
     throw Error(Fault::Usage, fmt::format("'{}' is not a URL that can be asked", request.url))
         .hint("write it like https://host:port/path, without user name and #fragment");
   const std::string proxy = pool_->proxies().choose(*url);
+  refuse_clear_credential(request, *url, proxy);
   // curl would run our certificate hooks on the proxy's connection too, and check a pin against the
   // wrong side.
   if (proxy.starts_with("https://"))

@@ -583,6 +583,28 @@ TEST_F(Curl, AProxyThatRefusesTheTunnelSeesNoHeaderOfOurs) {
   EXPECT_THAT(head, AllOf(HasSubstr("CONNECT example.invalid:443"), Not(HasSubstr("hidden"))));
 }
 
+TEST_F(Curl, ACredentialDoesNotLeaveThisMachineInClear) {
+  bool asked = false;
+  TestServer proxy([&](Connection& connection) {
+    asked = true;
+    connection.send(http_answer(""));
+  });
+  setenv("http_proxy", proxy.url().c_str(), 1);
+  CurlTransport proxied;
+  unsetenv("http_proxy");
+  Request request = get("http://example.invalid/x");
+  request.authorization = Secret("hidden");
+  MemorySink sink;
+  try {
+    proxied.exchange(request, sink, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Refused);
+    EXPECT_THAT(error.hint(), HasSubstr("plainHttp"));
+  }
+  EXPECT_FALSE(asked);
+}
+
 TEST_F(Curl, AProxyOverTlsIsRefusedInWords) {
   setenv("https_proxy", "https://proxy.invalid:8443", 1);
   CurlTransport proxied;

@@ -8,6 +8,7 @@
 #include "kube/client.hpp"
 #include "kube/object.hpp"
 #include "secrets/hygiene.hpp"
+#include "spec/plain_http.hpp"
 
 #include <fmt/format.h>
 
@@ -23,7 +24,8 @@ using text::Value;
 
 constexpr const char* kubeconfig = "kubeconfig";
 constexpr const char* talosconfig = "talosconfig";
-using Texts = std::map<std::string, Secret>;  // kubeconfig, talosconfig
+constexpr const char* plain_http = "plain http";  // a fact: its host may be asked in clear
+using Texts = std::map<std::string, Secret>;      // kubeconfig, talosconfig
 
 /// How a file begins that was kept although its cluster is gone. Both are YAML: who uses them does
 /// not mind, who reads them sees it.
@@ -107,7 +109,8 @@ class Target {
     const Secret id = outside_->get_member(auth, "clientId", who);
     const Secret secret = outside_->get_member(auth, "clientSecret", who);
     infisical::Access access{at("host"), std::string{trim(id.reveal())},
-                             Secret{trim(secret.reveal())}, net::Tls::system()};
+                             Secret{trim(secret.reveal())}, net::Tls::system(),
+                             at(plain_http) == "yes"};
     return {world.transport, world.clock, std::move(access), world.stop};
   }
 
@@ -332,6 +335,9 @@ void fill_infisical(const spec::Spec& spec, const spec::PublishInfisical& to, Fi
   facts["host"] = pick(to.host, &spec::InfisicalSource::host);
   facts["project"] = pick(to.project, &spec::InfisicalSource::project);
   facts["environment"] = pick(to.environment, &spec::InfisicalSource::environment);
+  if (to.host ? spec::allows_plain_http(spec, *to.host)
+              : other != nullptr && spec::allows_plain_http(spec, other->host))
+    facts[plain_http] = "yes";
   facts["path"] = *to.path;
   facts[kubeconfig] = to.kubeconfig;
   facts[talosconfig] = to.talosconfig;

@@ -23,6 +23,7 @@ struct Access {
   std::string access_key;
   Secret secret_key;
   net::Tls tls;
+  bool plain_http = false;  // what the key signs may cross a network in clear
 };
 
 struct Object {

@@ -5,6 +5,7 @@
 #include "base/uuid.hpp"
 #include "infisical/client.hpp"
 #include "secrets/hygiene.hpp"
+#include "spec/plain_http.hpp"
 
 #include <fmt/format.h>
 
@@ -123,8 +124,12 @@ class Resolver::CommandPlace final : public Place {
 
 class Resolver::InfisicalPlace final : public Place {
  public:
-  InfisicalPlace(Resolver& resolver, spec::InfisicalSource source, std::stop_token stop)
-      : resolver_(resolver), source_(std::move(source)), stop_(std::move(stop)) {}
+  InfisicalPlace(Resolver& resolver, spec::InfisicalSource source, bool plain_http,
+                 std::stop_token stop)
+      : resolver_(resolver),
+        source_(std::move(source)),
+        plain_http_(plain_http),
+        stop_(std::move(stop)) {}
 
   std::optional<Secret> find(const std::string& key) override {
     return find_in(*source_.path, variable_name(key));
@@ -173,7 +178,7 @@ class Resolver::InfisicalPlace final : public Place {
           .text;
     };
     infisical::Access access{*source_.host, std::string(line("clientId").reveal()),
-                             line("clientSecret"), net::Tls::system()};
+                             line("clientSecret"), net::Tls::system(), plain_http_};
     client_ = std::make_unique<infisical::Client>(resolver_.doors_.transport,
                                                   resolver_.doors_.clock, std::move(access), stop_);
     return *client_;
@@ -201,6 +206,7 @@ class Resolver::InfisicalPlace final : public Place {
 
   Resolver& resolver_;
   spec::InfisicalSource source_;
+  bool plain_http_;
   std::stop_token stop_;
   std::optional<std::string> project_;
   bool asking_ = false;
@@ -214,8 +220,10 @@ Resolver::Resolver(const spec::Spec& spec, Doors doors, std::stop_token stop)
     places_.push_back(std::make_unique<FilePlace>(doors_, absolute_path(spec.folder, *file)));
   for (const spec::SecretSource& source : spec.secret_sources) {
     if (const auto* infisical = std::get_if<spec::InfisicalSource>(&source)) {
-      places_.push_back(std::make_unique<InfisicalPlace>(*this, *infisical, stop));
-      if (!absolute_) absolute_ = std::make_unique<InfisicalPlace>(*this, *infisical, stop);
+      const bool plain_http = spec::allows_plain_http(spec, infisical->host);
+      places_.push_back(std::make_unique<InfisicalPlace>(*this, *infisical, plain_http, stop));
+      if (!absolute_)
+        absolute_ = std::make_unique<InfisicalPlace>(*this, *infisical, plain_http, stop);
     } else if (const auto* command = std::get_if<spec::CommandSource>(&source)) {
       std::vector<std::string> words;
       for (const auto& word : command->command) words.push_back(*word);

@@ -51,13 +51,18 @@ class Builder {
   }
 
  private:
+  /// Looked up where an address is about to be used (spec/plain_http.hpp).
+  static void read_plain_http(const Section& section) { section.boolean("plainHttp"); }
+
   static S3Place s3(const Section& section) {
+    read_plain_http(section);
     return {section.text("bucket"),           section.text("key"),
             section.find_text("endpoint"),    section.text("region"),
             section.find_secret("accessKey"), section.find_secret("secretKey")};
   }
 
   static InfisicalSource infisical(const Section& section) {
+    read_plain_http(section);
     return {section.text("host"), section.text("project"), section.text("environment"),
             section.text("path"), section.find_secret("auth")};
   }
@@ -68,17 +73,22 @@ class Builder {
       spec_.state.place = KubernetesState{kubernetes->text("namespace")};
     else if (const auto bucket = state.find_section("s3"))
       spec_.state.place = s3(*bucket);
-    else if (const auto http = state.find_section("http"))
-      spec_.state.place = HttpState{http->text("address"),
-                                    http->find_text("lockAddress"),
-                                    http->find_text("unlockAddress"),
-                                    http->text("updateMethod").value,
-                                    http->text("lockMethod").value,
-                                    http->text("unlockMethod").value,
-                                    http->find_text("username"),
-                                    http->find_secret("password")};
+    else if (const auto http_state = state.find_section("http"))
+      spec_.state.place = http(*http_state);
     else
       spec_.state.place = local(state.section("local"));
+  }
+
+  static HttpState http(const Section& section) {
+    read_plain_http(section);
+    return {section.text("address"),
+            section.find_text("lockAddress"),
+            section.find_text("unlockAddress"),
+            section.text("updateMethod").value,
+            section.text("lockMethod").value,
+            section.text("unlockMethod").value,
+            section.find_text("username"),
+            section.find_secret("password")};
   }
 
   static LocalState local(const Section& section) {
@@ -215,6 +225,7 @@ class Builder {
 
   void read_platform(const Section& spec) {
     if (const auto tailscale = spec.find_section("tailscale")) {
+      read_plain_http(*tailscale);
       Tailscale out{spec.key_where("tailscale"),
                     tailscale->find_text("loginServer"),
                     tailscale->secret("authKey"),
@@ -401,6 +412,7 @@ class Builder {
                flux->find_secret("decryption"),
                flux->find_version("version")};
       flux->find_text("from");  // as for add-ons
+      read_plain_http(*flux);
       if (const auto auth = flux->find_section("auth"))
         one.auth = GitAuth{flux->find_secret("auth"), auth->find_text("external")};
       out.flux = std::move(one);
@@ -412,16 +424,18 @@ class Builder {
       Publish one;
       one.where = entry.where();
       one.delete_on_down = entry.text("onDown").value != "keep";
-      if (const auto server = entry.find_section("infisical"))
+      if (const auto server = entry.find_section("infisical")) {
+        read_plain_http(*server);
         one.to =
             PublishInfisical{server->find_text("host"),        server->find_text("project"),
                              server->find_text("environment"), server->text("path"),
                              server->text("kubeconfig").value, server->text("talosconfig").value,
                              server->find_secret("auth")};
-      else if (const auto cluster = entry.find_section("kubernetes"))
+      } else if (const auto cluster = entry.find_section("kubernetes")) {
         one.to = PublishKubernetes{cluster->text("namespace"), cluster->text("name")};
-      else
+      } else {
         one.to = PublishFiles{entry.section("files").text("folder")};
+      }
       out.publish.push_back(std::move(one));
     }
     for (const Section& wait : handover.sections("waitFor"))

@@ -292,7 +292,11 @@ constexpr Rule table[] = {
      "The add-on talks to the Proxmox that `proxmox:` names."},
 
     // platform and handover
-    {"plain-http", E, "a token over plain HTTP", "Everybody on the way could read the token."},
+    {"plain-http", E, "a credential over plain HTTP",
+     "Everybody on the way could read it. Where that must be, `plainHttp: true` beside the address "
+     "says so; on this machine itself (localhost, 127.0.0.1, ::1) it is not needed."},
+    {"plain-http-allowed", W, "a credential goes out over plain HTTP",
+     "`plainHttp: true` was asked for: everybody on the way can read the credential."},
     {"insecure-tls", W, "any certificate is trusted",
      "Whoever stands in between gets the token. Give fingerprint or caFile."},
     {"tls-trust", E, "contradicting ways to trust", "One of fingerprint, caFile and insecure."},

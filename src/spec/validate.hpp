@@ -20,6 +20,9 @@ struct Look {
   bool warn_even_control_planes = false;
 };
 
+/// Credentials that would cross a network in clear.
+void validate_credentials(const Look& look);
+
 /// An image that the spec speaks of, and where its extensions stand.
 struct ImageLook {
   const Image& image;

@@ -246,6 +246,7 @@ void validate_platform(const Look& look) {
                       to_string(*effect)),
           "give --allow on the command line instead");
   if (spec.handover) check_handover(look, *spec.handover);
+  validate_credentials(look);
   if (spec.resolved) check_references(look, *spec.resolved);
 }
 

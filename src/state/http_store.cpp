@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "net/plain_http.hpp"
 #include "secrets/crypto.hpp"
 #include "state/far_clock.hpp"
 #include "state/holder.hpp"
@@ -99,6 +100,7 @@ class Server {
     request.method = method;
     request.url = url;
     request.tls = access_.tls;
+    if (access_.plain_http) net::allow_plain_http(request);
     if (!access_.username.empty()) {
       std::string pair = fmt::format("{}:{}", access_.username, access_.password.reveal());
       request.authorization = Secret("Basic " + to_base64(pair));

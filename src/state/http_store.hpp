@@ -22,6 +22,7 @@ struct HttpAccess {
   std::string username;  // empty: no authentication
   Secret password;
   net::Tls tls;
+  bool plain_http = false;  // the password may cross a network in clear
 };
 
 /// The protocol has no journal: every write is the whole state, one per batch of records. It has no
