@@ -8,6 +8,7 @@ class Invocation;
 // One function per verb, each in the file of its name. The table that names them is catalog.cpp.
 int run_adopt(Context& context, const Invocation& invocation);
 int run_apply(Context& context, const Invocation& invocation);
+int run_claim(Context& context, const Invocation& invocation);
 int run_completion(Context& context, const Invocation& invocation);
 int run_doctor(Context& context, const Invocation& invocation);
 int run_down(Context& context, const Invocation& invocation);

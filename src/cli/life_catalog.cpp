@@ -111,6 +111,29 @@ Command down_verb() {
       .run = run_down};
 }
 
+Command claim_verb() {
+  return {
+      .name = "claim",
+      .group = group,
+      .summary = "make a VM that you name a node of the cluster",
+      .description =
+          "rocca touches only VMs whose SMBIOS UUID and mark prove that they are its own, and "
+          "never "
+          "marks a VM that it did not create, unless you name it here. Writes the node's UUID and "
+          "mark into the VM's `smbios1` and its place into rocca.lock. For a VM whose mark was "
+          "removed, and for a clone that a killed run left while its state was lost. Templates, "
+          "containers, VMs with the mark of another node or cluster, and a second VM for one node "
+          "are refused. On a running VM the values take effect once it has been off: power-cycle "
+          "it.",
+      .arguments = {{.name = "NODE", .help = "a node of the spec"}, cluster_argument()},
+      .flags = {{.name = "vm", .kind = FlagKind::Text, .value = "ID", .help = "the VM's id"},
+                {.name = "yes", .help = "do not ask"},
+                take_over_flag(),
+                output_flag()},
+      .examples = {{"rocca claim worker-1 --vm 104 blue", "VM 104 is worker-1 from now on"}},
+      .run = run_claim};
+}
+
 Command status_verb() {
   return {.name = "status",
           .group = group,
@@ -207,6 +230,7 @@ void add_life_verbs(Catalog& verbs) {
   verbs.push_back(up_verb());
   verbs.push_back(apply_verb());
   verbs.push_back(down_verb());
+  verbs.push_back(claim_verb());
   verbs.push_back(status_verb());
   verbs.push_back(drift_verb());
   verbs.push_back(drift_accept_verb());

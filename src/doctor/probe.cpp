@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
 #include "proxmox/task_cause.hpp"
+#include "resources/vm_guard.hpp"
 #include "text/value.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +15,6 @@ namespace rocca::doctor {
 namespace {
 
 constexpr auto ask_again = std::chrono::seconds{2};
-constexpr const char* mark_family = "rocca";
 
 class Run {
  public:
@@ -115,7 +115,13 @@ class Run {
     vm.cores = 1;
     vm.memory_mib = 2048;
     vm.on_boot = false;
-    vm.smbios = proxmox::Smbios{uuid_, "", "", "", "", fmt::format("probe/{}", vmid_), mark_family};
+    vm.smbios = proxmox::Smbios{uuid_,
+                                "",
+                                "",
+                                "",
+                                "",
+                                engine::ownership_mark("probe", std::to_string(vmid_)),
+                                engine::ownership_family};
     vm.efi_disk = proxmox::EfiDisk{plan_.disk_storage, false};
     proxmox::Drive system;
     system.storage = plan_.disk_storage;
@@ -140,16 +146,14 @@ class Run {
   }
 
   std::string read_back() {
-    const auto config = client_.find_config(plan_.host, vmid_);
-    if (!config)
+    if (!client_.find_config(plan_.host, vmid_))
       throw Error(Fault::NotFound, fmt::format("VM {} is not there after its creation", vmid_));
-    if (!is_ours(*config))
-      throw Error(Fault::Conflict, fmt::format("VM {} does not carry the mark we gave it", vmid_));
+    proved();
     return "the mark and the UUID are there";
   }
 
   std::string start() {
-    wait_for(client_.start_vm(plan_.host, vmid_), "starting the VM");
+    wait_for(client_.start_vm(proved()), "starting the VM");
     return "running";
   }
 
@@ -178,8 +182,20 @@ class Run {
     }
   }
 
-  bool is_ours(const proxmox::VmConfig& config) const {
-    return config.uuid() == uuid_ && config.smbios("family") == mark_family;
+  /// The VM that this probe created, proved by its UUID and mark this moment.
+  proxmox::OwnedVm proved() {
+    proxmox::VmRow row;
+    row.vmid = vmid_;
+    row.node = plan_.host;
+    const engine::Identity identity{"probe", std::to_string(vmid_), uuid_};
+    if (auto config = client_.find_config(plan_.host, vmid_, /*current=*/true))
+      if (auto verdict = resources::VmGuard::judge({{row, std::move(*config)}}, {identity, vmid_});
+          verdict.front().vm)
+        return std::move(*verdict.front().vm);
+    throw Error(Fault::Refused,
+                fmt::format("VM {} does not carry the mark that the probe gave it: it is left "
+                            "alone",
+                            vmid_));
   }
 
   void clean_up() {
@@ -188,13 +204,9 @@ class Run {
     bool clean = true;
     if (created_)
       clean = step("destroy", [&]() -> std::string {
-        const auto config = client_.find_config(plan_.host, vmid_);
-        if (!config) return "the VM is gone already";
-        // Proof before destruction, also here: an id alone proves nothing.
-        if (!is_ours(*config))
-          throw Error(Fault::Refused, fmt::format("VM {} is not ours; it is left alone", vmid_));
-        wait_for(client_.start_stop(plan_.host, vmid_), "stopping the VM");
-        wait_for(client_.start_destroy(plan_.host, vmid_, true), "destroying the VM");
+        if (!client_.find_config(plan_.host, vmid_)) return "the VM is gone already";
+        wait_for(client_.start_stop(proved()), "stopping the VM");
+        wait_for(client_.start_destroy(proved(), true), "destroying the VM");
         return fmt::format("VM {} is gone", vmid_);
       });
     if (downloaded_)

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "proxmox/client.hpp"
 #include "proxmox/scripted_transport.hpp"
+#include "support/administrator.hpp"
 
 #include <gmock/gmock.h>
 
@@ -28,7 +29,7 @@ TEST(Trace, HoldsTheExchangeAndNobodysSecrets) {
   VirtualClock clock;
   std::string trace;
   Tracing tracing{server, clock, "alice@pve!cli", [&](std::string_view line) { trace += line; }};
-  proxmox::Client client{tracing, access()};
+  test::Administrator client{tracing, access()};
   client.start_vm("pve1", 100);
   EXPECT_THAT(trace, HasSubstr("/nodes/pve1/qemu/100/status/start"));
   for (const char* private_word : {"canary", "alice", "secret-host"})
@@ -46,7 +47,7 @@ TEST(Trace, ReplaysToTheSameEnd) {
   std::string trace;
   Tracing tracing{server, clock, "alice@pve!cli", [&](std::string_view line) { trace += line; }};
   const auto life = [](net::Transport& transport) {
-    proxmox::Client client{transport, access()};
+    test::Administrator client{transport, access()};
     client.version();
     try {
       client.start_reset("pve1", 100);
@@ -64,7 +65,7 @@ TEST(Trace, ReplaysToTheSameEnd) {
 TEST(Trace, ARequestOutOfOrderIsNamed) {
   Replaying replaying{
       R"({"method":"GET","path":"/version","status":200,"reason":"OK","type":"application/json","body":"{}"})"};
-  proxmox::Client client{replaying, access()};
+  test::Administrator client{replaying, access()};
   try {
     client.nodes();
     FAIL();

@@ -345,14 +345,15 @@ class Execution {
       return;
     }
     schedule_.hold(step.address);
-    journal_.add({begun(step, unknown_receipt, runner_.clock())},
-                 [this, &step](const Error* error) {
-                   if (error != nullptr) {
-                     fail(step, *error);
-                   } else {
-                     schedule_.again(step.address, runner_.now());
-                   }
-                 });
+    state::Record announcement = begun(step, unknown_receipt, runner_.clock());
+    announcement.item.facts = step.resource->announced();
+    journal_.add({std::move(announcement)}, [this, &step](const Error* error) {
+      if (error != nullptr) {
+        fail(step, *error);
+      } else {
+        schedule_.again(step.address, runner_.now());
+      }
+    });
   }
 
   void acted(Step& step) {

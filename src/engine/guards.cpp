@@ -92,6 +92,9 @@ Proof prove(const Shown& shown, const Identity& expected) {
   const bool by_mark = shown.family == ownership_family && shown.sku == mark;
   if (by_uuid && by_mark)
     return {Ownership::Ours, fmt::format("{} carries our UUID and the mark {}", shown.where, mark)};
+  if (by_uuid && shown.family.empty() && shown.sku.empty())
+    return {Ownership::Contradicts,
+            fmt::format("{} has the UUID of {}, but no mark", shown.where, mark)};
   if (by_uuid)
     return {Ownership::Contradicts,
             fmt::format("{} has the UUID of {}, but its mark is '{}/{}' and not '{}/{}'",
@@ -102,26 +105,6 @@ Proof prove(const Shown& shown, const Identity& expected) {
                         shown.uuid ? to_string(*shown.uuid) : "absent", to_string(expected.uuid))};
   return {Ownership::Foreign,
           fmt::format("{} is not ours: no UUID and no mark of {}", shown.where, mark)};
-}
-
-Match match(const std::vector<Shown>& seen, const Identity& expected) {
-  std::vector<std::size_t> ours;
-  std::vector<std::string> doubtful;
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    const Proof proof = prove(seen[i], expected);
-    if (proof.ownership == Ownership::Ours) ours.push_back(i);
-    if (proof.ownership == Ownership::Contradicts) doubtful.push_back(proof.reason);
-  }
-  if (ours.size() > 1) {
-    std::vector<std::string> names;
-    for (const std::size_t i : ours) names.push_back(seen[i].where);
-    return {std::nullopt,
-            fmt::format("{} both prove to be {}: a restored backup? Neither is touched",
-                        enumerate(names), ownership_mark(expected.cluster, expected.node))};
-  }
-  if (!doubtful.empty() && ours.empty()) return {std::nullopt, join(doubtful, "; ")};
-  if (ours.empty()) return {};
-  return {ours.front(), ""};
 }
 
 std::size_t quorum_of(std::size_t voting_members) {

@@ -52,16 +52,9 @@ struct Proof {
 };
 
 /// Only UUID and mark count; an id, a name or a tag proves nothing. Of an adopted VM the UUID and
-/// the id count together, and a mark that says something else counts against it.
+/// the id count together, and a mark that says something else counts against it. Twins are seen
+/// only side by side: the platform's guard judges all VMs together.
 Proof prove(const Shown& shown, const Identity& expected);
-
-/// Which of all VMs that were seen may be destroyed as this node's: exactly one that is ours. Two
-/// with one proof (a restored backup): neither, and both are named.
-struct Match {
-  std::optional<std::size_t> index;  // into `seen`
-  std::string refusal;  // why nothing may be touched although something looks like ours
-};
-Match match(const std::vector<Shown>& seen, const Identity& expected);
 
 // ---- quorum before disruption
 

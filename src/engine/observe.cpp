@@ -25,7 +25,8 @@ struct Reading {
 
 void recall(const state::State& prior, Worlds& worlds) {
   for (const auto& [address, item] : prior.items)
-    if (!item.facts.empty()) worlds.learn(address, item.facts);
+    // Of what never settled there are only facts that were announced: nothing to be found by.
+    if (item.settled && !item.facts.empty()) worlds.learn(address, item.facts);
 }
 
 Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worlds, Runner& runner,

@@ -140,6 +140,8 @@ class Resource {
   /// True: that this act begins is durable before it begins, so that a killed run finds it out by
   /// `probe_unknown`. For acts that must not be repeated (bootstrap, apply in maintenance mode).
   virtual bool announces(const Change&) const { return false; }
+  /// Facts that are written with the announcement, and kept until the thing settles or is gone.
+  virtual Fields announced() const { return {}; }
   /// What must be remembered beside the thing itself once it has settled, in the same write: that
   /// etcd was bootstrapped (Record::Kind::Bootstrapped), a note. The engine fills in `at`.
   virtual std::vector<state::Record> remembers(const Live&) const { return {}; }

@@ -2,6 +2,7 @@
 
 #include "base/secret.hpp"
 #include "net/transport.hpp"
+#include "proxmox/owned_vm.hpp"
 #include "proxmox/types.hpp"
 
 #include <atomic>
@@ -100,25 +101,26 @@ class Client {
   std::vector<PendingChange> pending(const std::string& node, Vmid vmid);
   std::optional<VmStatus> find_status(const std::string& node, Vmid vmid);
   std::variant<Upid, VmidTaken> start_create(const std::string& node, const VmCreate& create);
-  /// For disks, NICs and whatever a running VM may take long over. Nothing: there was nothing to
-  /// do.
-  std::optional<Upid> start_update(const std::string& node, Vmid vmid, const VmUpdate& update);
-  /// Synchronous: only for what is metadata (name, tags, description).
-  void update(const std::string& node, Vmid vmid, const VmUpdate& update);
-  Upid start_resize(const std::string& node, Vmid vmid, const std::string& slot, Bytes size,
-                    const std::string& digest = "");
+  /// Changes nothing of the source.
   Upid start_clone(const std::string& node, const Clone& clone);
-  Upid start_template(const std::string& node, Vmid vmid);
-  Upid start_destroy(const std::string& node, Vmid vmid, bool purge);
-  void regenerate_cloud_init(const std::string& node, Vmid vmid);
 
-  // Power.
-  Upid start_vm(const std::string& node, Vmid vmid);
-  Upid start_stop(const std::string& node, Vmid vmid, bool overrule_shutdown = true);
-  Upid start_shutdown(const std::string& node, Vmid vmid, Duration timeout, bool force_stop);
-  Upid start_reboot(const std::string& node, Vmid vmid, Duration timeout);
-  Upid start_reset(const std::string& node, Vmid vmid);
-  Upid start_migrate(const std::string& node, Vmid vmid, const std::string& target, bool online);
+  // What changes or destroys a VM: only with the guard's verdict that it is ours.
+  /// For disks, NICs and other changes that may take long on a running VM. Nothing: there was
+  /// nothing to do.
+  std::optional<Upid> start_update(const OwnedVm& vm, const VmUpdate& update);
+  /// Synchronous: only for metadata (name, tags, description, smbios1).
+  void update(const OwnedVm& vm, const VmUpdate& update);
+  Upid start_resize(const OwnedVm& vm, const std::string& slot, Bytes size,
+                    const std::string& digest = "");
+  Upid start_template(const OwnedVm& vm);
+  Upid start_destroy(const OwnedVm& vm, bool purge);
+  void regenerate_cloud_init(const OwnedVm& vm);
+  Upid start_vm(const OwnedVm& vm);
+  Upid start_stop(const OwnedVm& vm, bool overrule_shutdown = true);
+  Upid start_shutdown(const OwnedVm& vm, Duration timeout, bool force_stop);
+  Upid start_reboot(const OwnedVm& vm, Duration timeout);
+  Upid start_reset(const OwnedVm& vm);
+  Upid start_migrate(const OwnedVm& vm, const std::string& target, bool online);
 
   /// The guest's interfaces as its agent tells them; nothing while the agent is absent or silent.
   std::optional<std::vector<AgentInterface>> find_agent_interfaces(const std::string& node,

@@ -4,6 +4,7 @@
 #include "proxmox/property_string.hpp"
 #include "proxmox/recordings_test_support.hpp"
 #include "proxmox/scripted_transport.hpp"
+#include "support/administrator.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -90,7 +91,7 @@ std::map<std::string, std::string> parameters(const text::Value& request) {
 }
 
 /// The call of our client that asks what the recorded request asked; false if we have none for it.
-bool ask(Client& client, const text::Value& request, std::optional<Upid>& task) {
+bool ask(test::Administrator& client, const text::Value& request, std::optional<Upid>& task) {
   const std::string method = text_at(request, {"method"});
   const std::vector<std::string> path =
       split(concrete(text_at(request, {"path"})), '/');  // "", nodes, pve1, qemu, 100, …
@@ -188,8 +189,9 @@ TEST(ClientOnRecordings, ReachesTheRecordedEnd) {
     if (request->find("format") != nullptr || request->find("raw_body") != nullptr) return;
     SCOPED_TRACE(recorded.where);
     Replay replay{recorded.step};
-    Client client{replay.transport(),
-                  {{"https://pve1:8006"}, Secret("root@pam!t=x"), net::Tls::unverified()}};
+    test::Administrator client{
+        replay.transport(),
+        {{"https://pve1:8006"}, Secret("root@pam!t=x"), net::Tls::unverified()}};
     const int status = static_cast<int>(response->find("status")->as_int().value_or(0));
     std::optional<Upid> task;
     try {

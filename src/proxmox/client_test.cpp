@@ -1,6 +1,7 @@
 #include "proxmox/client.hpp"
 
 #include "proxmox/scripted_transport.hpp"
+#include "support/administrator.hpp"
 
 #include <gmock/gmock.h>
 
@@ -20,7 +21,7 @@ Access access(std::vector<std::string> endpoints = {"https://pve.home:8006"}) {
 template <class Body>
 Error error_of(net::Answer answer, Body body) {
   ScriptedTransport transport{[&](const net::Request&) { return answer; }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   try {
     body(client);
   } catch (const Error& error) {
@@ -34,7 +35,7 @@ TEST(Client, SendsTheTokenAndNothingElse) {
   ScriptedTransport transport{[](const net::Request&) {
     return json_answer(200, "OK", R"({"data":{"version":"9.1.4","release":"9.1","repoid":"x"}})");
   }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   EXPECT_EQ(client.version().version, (Version{9, 1, 4}));
   ASSERT_EQ(transport.requests.size(), 1u);
   EXPECT_EQ(transport.requests[0].url, "https://pve.home:8006/api2/json/version");
@@ -48,7 +49,7 @@ TEST(Client, PutsDeleteParametersIntoTheQuery) {
     return json_answer(
         200, "OK", R"({"data":"UPID:pve1:00001ED0:00035693:66343A23:qmdestroy:100:root@pam:"})");
   }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   client.start_destroy("pve1", 100, true);
   EXPECT_EQ(transport.requests[0].url,
             "https://pve.home:8006/api2/json/nodes/pve1/qemu/100?purge=1");
@@ -62,7 +63,7 @@ TEST(Client, AsksTheNextEndpointOnlyWhenNothingWasSent) {
     if (request.url.starts_with("https://a")) throw Error(Fault::Unreachable, "connection refused");
     return json_answer(200, "OK", R"({"data":[]})");
   }};
-  Client client{transport, access({"https://a:8006", "https://b:8006"})};
+  test::Administrator client{transport, access({"https://a:8006", "https://b:8006"})};
   EXPECT_TRUE(client.nodes().empty());
   EXPECT_EQ(calls, 2);
   client.nodes();  // stays with the one that answered
@@ -95,7 +96,7 @@ TEST(Client, ReadsWhatIsInForceAndWhatIsPendingInOneAnswer) {
       {"key":"cpu","value":"host","delete":1},{"key":"digest","value":"abc"},
       {"key":"numa","pending":1},{"key":"name","value":"a"}]})");
   }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   const auto config = client.find_whole_config("pve1", 100);
   ASSERT_TRUE(config);
   EXPECT_EQ(config->digest, "abc");
@@ -111,7 +112,7 @@ TEST(Client, DoesNotAskAnotherEndpointWhenTheAnswerWasLost) {
     ++calls;
     throw Error(Fault::Lost, "connection reset");
   }};
-  Client client{transport, access({"https://a:8006", "https://b:8006"})};
+  test::Administrator client{transport, access({"https://a:8006", "https://b:8006"})};
   EXPECT_THROW(client.start_vm("pve1", 100), Error);
   EXPECT_EQ(calls, 1);
 }
@@ -122,7 +123,7 @@ TEST(Client, AbsenceIsAnAnswer) {
         500, "Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist",
         R"({"data":null,"message":"Configuration file 'nodes/pve1/qemu-server/100.conf' does not exist\n"})");
   }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   EXPECT_EQ(client.find_config("pve1", 100), std::nullopt);
   EXPECT_FALSE(client.find_status("pve1", 100));
 }
@@ -146,7 +147,7 @@ TEST(Client, ReadsNumbersHoweverPerlWritesThem) {
         200, "OK",
         R"({"data":[{"vmid":"100","node":"a","template":"1","status":"running"},{"vmid":101,"node":"a","template":0}]})");
   }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   const auto vms = client.vms();
   ASSERT_EQ(vms.size(), 2u);
   EXPECT_EQ(vms[0].vmid, 100u);
@@ -171,7 +172,7 @@ TEST(Client, TellsAWrongTokenFromAMissingRight) {
   EXPECT_THAT(error.render(), Not(HasSubstr("11111111")));
   error = error_of(
       json_answer(403, "Permission check failed (/vms/100, VM.PowerMgmt)", R"({"data":null})"),
-      [](Client& client) { client.start_vm("pve1", 100); });
+      [](Client& client) { client.start_vm(test::owned("pve1", 100)); });
   EXPECT_EQ(error.fault(), Fault::Denied);
   EXPECT_THAT(error.hint(), HasSubstr("VM.PowerMgmt on /vms/100"));
 }
@@ -225,7 +226,7 @@ TEST(Client, KnowsTheServersClock) {
     answer.head.headers.add("Date", "Mon, 16 Nov 2026 00:12:11 GMT");
     return answer;
   }};
-  Client client{transport, access()};
+  test::Administrator client{transport, access()};
   client.nodes();
   EXPECT_EQ(client.server_time(), parse_instant("2026-11-16T00:12:11Z"));
 }

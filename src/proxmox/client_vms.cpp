@@ -15,6 +15,10 @@ std::string vm_path(const std::string& node, Vmid vmid, std::string_view rest = 
   return fmt::format("/nodes/{}/qemu/{}{}", percent_encode(node), vmid, rest);
 }
 
+std::string vm_path(const OwnedVm& vm, std::string_view rest = "") {
+  return vm_path(vm.node(), vm.vmid(), rest);
+}
+
 Parameters update_parameters(const VmUpdate& update) {
   Parameters parameters;
   for (const auto& [key, value] : update.set) parameters.emplace_back(key, value);
@@ -124,19 +128,18 @@ std::variant<Upid, VmidTaken> Client::start_create(const std::string& node,
   return *upid;
 }
 
-std::optional<Upid> Client::start_update(const std::string& node, Vmid vmid,
-                                         const VmUpdate& update) {
-  const text::Value data = require(fmt::format("changing VM {}", vmid), "POST",
-                                   vm_path(node, vmid, "/config"), update_parameters(update));
+std::optional<Upid> Client::start_update(const OwnedVm& vm, const VmUpdate& update) {
+  const text::Value data = require(fmt::format("changing VM {}", vm.vmid()), "POST",
+                                   vm_path(vm, "/config"), update_parameters(update));
   return data.is_scalar() ? Upid::parse(data.text()) : std::nullopt;
 }
 
-void Client::update(const std::string& node, Vmid vmid, const VmUpdate& update) {
-  require(fmt::format("changing VM {}", vmid), "PUT", vm_path(node, vmid, "/config"),
+void Client::update(const OwnedVm& vm, const VmUpdate& update) {
+  require(fmt::format("changing VM {}", vm.vmid()), "PUT", vm_path(vm, "/config"),
           update_parameters(update));
 }
 
-Upid Client::start_resize(const std::string& node, Vmid vmid, const std::string& slot, Bytes size,
+Upid Client::start_resize(const OwnedVm& vm, const std::string& slot, Bytes size,
                           const std::string& digest) {
   const auto gib = size.whole_gib();
   const auto mib = size.whole_mib();
@@ -146,8 +149,8 @@ Upid Client::start_resize(const std::string& node, Vmid vmid, const std::string&
   Parameters parameters{{"disk", slot},
                         {"size", gib ? fmt::format("{}G", *gib) : fmt::format("{}M", *mib)}};
   if (!digest.empty()) parameters.emplace_back("digest", digest);
-  return require_task(fmt::format("resizing {} of VM {}", slot, vmid), "PUT",
-                      vm_path(node, vmid, "/resize"), parameters);
+  return require_task(fmt::format("resizing {} of VM {}", slot, vm.vmid()), "PUT",
+                      vm_path(vm, "/resize"), parameters);
 }
 
 Upid Client::start_clone(const std::string& node, const Clone& clone) {
@@ -161,57 +164,54 @@ Upid Client::start_clone(const std::string& node, const Clone& clone) {
                       vm_path(node, clone.source, "/clone"), parameters);
 }
 
-Upid Client::start_template(const std::string& node, Vmid vmid) {
-  return require_task(fmt::format("making VM {} a template", vmid), "POST",
-                      vm_path(node, vmid, "/template"));
+Upid Client::start_template(const OwnedVm& vm) {
+  return require_task(fmt::format("making VM {} a template", vm.vmid()), "POST",
+                      vm_path(vm, "/template"));
 }
 
-Upid Client::start_destroy(const std::string& node, Vmid vmid, bool purge) {
+Upid Client::start_destroy(const OwnedVm& vm, bool purge) {
   // destroy-unreferenced-disks stays off: it deletes by name on every storage, other clusters'
   // disks too.
-  return require_task(fmt::format("destroying VM {}", vmid), "DELETE", vm_path(node, vmid),
+  return require_task(fmt::format("destroying VM {}", vm.vmid()), "DELETE", vm_path(vm),
                       purge ? Parameters{{"purge", "1"}} : Parameters{});
 }
 
-void Client::regenerate_cloud_init(const std::string& node, Vmid vmid) {
-  require(fmt::format("writing the cloud-init drive of VM {}", vmid), "PUT",
-          vm_path(node, vmid, "/cloudinit"));
+void Client::regenerate_cloud_init(const OwnedVm& vm) {
+  require(fmt::format("writing the cloud-init drive of VM {}", vm.vmid()), "PUT",
+          vm_path(vm, "/cloudinit"));
 }
 
-Upid Client::start_vm(const std::string& node, Vmid vmid) {
-  return require_task(fmt::format("starting VM {}", vmid), "POST",
-                      vm_path(node, vmid, "/status/start"));
+Upid Client::start_vm(const OwnedVm& vm) {
+  return require_task(fmt::format("starting VM {}", vm.vmid()), "POST",
+                      vm_path(vm, "/status/start"));
 }
 
-Upid Client::start_stop(const std::string& node, Vmid vmid, bool overrule_shutdown) {
-  return require_task(fmt::format("stopping VM {}", vmid), "POST",
-                      vm_path(node, vmid, "/status/stop"),
+Upid Client::start_stop(const OwnedVm& vm, bool overrule_shutdown) {
+  return require_task(fmt::format("stopping VM {}", vm.vmid()), "POST", vm_path(vm, "/status/stop"),
                       overrule_shutdown ? Parameters{{"overrule-shutdown", "1"}} : Parameters{});
 }
 
-Upid Client::start_shutdown(const std::string& node, Vmid vmid, Duration timeout, bool force_stop) {
+Upid Client::start_shutdown(const OwnedVm& vm, Duration timeout, bool force_stop) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
   return require_task(
-      fmt::format("shutting down VM {}", vmid), "POST", vm_path(node, vmid, "/status/shutdown"),
+      fmt::format("shutting down VM {}", vm.vmid()), "POST", vm_path(vm, "/status/shutdown"),
       {{"timeout", std::to_string(seconds)}, {"forceStop", force_stop ? "1" : "0"}});
 }
 
-Upid Client::start_reboot(const std::string& node, Vmid vmid, Duration timeout) {
+Upid Client::start_reboot(const OwnedVm& vm, Duration timeout) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout).count();
-  return require_task(fmt::format("rebooting VM {}", vmid), "POST",
-                      vm_path(node, vmid, "/status/reboot"),
-                      {{"timeout", std::to_string(seconds)}});
+  return require_task(fmt::format("rebooting VM {}", vm.vmid()), "POST",
+                      vm_path(vm, "/status/reboot"), {{"timeout", std::to_string(seconds)}});
 }
 
-Upid Client::start_reset(const std::string& node, Vmid vmid) {
-  return require_task(fmt::format("resetting VM {}", vmid), "POST",
-                      vm_path(node, vmid, "/status/reset"));
+Upid Client::start_reset(const OwnedVm& vm) {
+  return require_task(fmt::format("resetting VM {}", vm.vmid()), "POST",
+                      vm_path(vm, "/status/reset"));
 }
 
-Upid Client::start_migrate(const std::string& node, Vmid vmid, const std::string& target,
-                           bool online) {
-  return require_task(fmt::format("migrating VM {} to {}", vmid, target), "POST",
-                      vm_path(node, vmid, "/migrate"),
+Upid Client::start_migrate(const OwnedVm& vm, const std::string& target, bool online) {
+  return require_task(fmt::format("migrating VM {} to {}", vm.vmid(), target), "POST",
+                      vm_path(vm, "/migrate"),
                       {{"target", target}, {"online", online ? "1" : "0"}});
 }
 

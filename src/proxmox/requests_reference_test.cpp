@@ -3,6 +3,7 @@
 #include "proxmox/client.hpp"
 #include "proxmox/property_string.hpp"
 #include "proxmox/scripted_transport.hpp"
+#include "support/administrator.hpp"
 #include "support/reference.hpp"
 #include "text/json.hpp"
 
@@ -124,8 +125,8 @@ std::vector<net::Request> every_request() {
           request.url.find("nextid") != std::string::npos ? R"({"data":"100"})" : R"({"data":[]})");
     return json_answer(200, "OK", fmt::format(R"({{"data":"{}"}})", upid_text));
   }};
-  Client client{transport,
-                {{"https://pve1:8006"}, Secret("root@pam!rocca=x"), net::Tls::unverified()}};
+  test::Administrator client{
+      transport, {{"https://pve1:8006"}, Secret("root@pam!rocca=x"), net::Tls::unverified()}};
   const Upid upid = *Upid::parse(upid_text);
   client.version();
   client.nodes();

@@ -112,6 +112,9 @@ void add_marked(const Cluster& cluster, const std::vector<Marked>& marked, bool 
                 engine::Desired& desired) {
   for (const Marked& vm : marked) {
     const std::string address = vm_address(vm.node);
+    // A clone that another user made carries the mark as well, and is not ours.
+    if (engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership != engine::Ownership::Ours)
+      continue;
     if (desired.wanted.contains(address) || desired.leftover.contains(address)) continue;
     Leftover leftover{address, {}, {}};
     leftover.facts = {{"vmid", std::to_string(vm.row.vmid)}, {"host", vm.row.node}};

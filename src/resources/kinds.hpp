@@ -17,6 +17,9 @@ namespace rocca::resources {
 struct Ground {
   const state::State& prior;
   std::set<std::string> shared_storages;
+  /// Random, made for this look: what the nonces of clones are derived from. Empty: nothing is
+  /// created from this look.
+  std::string seed = {};
 
   const state::Item* item(const std::string& address) const;
 };
@@ -59,6 +62,12 @@ std::map<std::string, Instant> access_until(World& world);
 // since.
 constexpr const char* options_seen = "options";  // of a VM: digest_options
 constexpr const char* config_seen = "config";    // of a machine: digest of all of it
+
+// Facts of a clone of a template that was asked for and has not settled, written before the call.
+constexpr const char* clone_nonce = "cloneNonce";
+constexpr const char* clone_vmid = "cloneVmid";
+constexpr const char* clone_host = "cloneHost";
+constexpr const char* clone_template = "cloneTemplate";
 
 /// A fact of a machine that was there before us: it is never made, switched off or destroyed.
 constexpr const char* was_there = "existing";

@@ -7,6 +7,7 @@
 #include "resources/quorum.hpp"
 #include "resources/stranger.hpp"
 #include "resources/survey.hpp"
+#include "resources/vm_find.hpp"
 #include "talos/config_effects.hpp"
 #include "talos/config_input.hpp"
 #include "talos/waits.hpp"
@@ -589,7 +590,7 @@ class MachineKind final : public Thing {
   }
 
   /// A node that is silent for long may be off: its host was lost and came back after the VM was
-  /// looked at, or while we wait. The VM proved to be ours in this run; it is only started again.
+  /// looked at, or while we wait. It is proved to be ours, and only started again.
   /// That is asked of its host, which takes three calls at a time: so with its lane.
   Progress kept_running(World& world, talos::Door seen, Progress progress) const {
     const bool with_lane = world.survey.has_lanes(address()) || wish_.by_agent;
@@ -610,7 +611,12 @@ class MachineKind final : public Thing {
     try {
       const auto id = static_cast<proxmox::Vmid>(*vmid);
       const auto status = world.proxmox().find_status(host, id);
-      if (status && status->status == "stopped") world.proxmox().start_vm(host, id);
+      if (status && status->status == "stopped") {
+        world.survey.forget(id);
+        const VmSight sight =
+            find_vm(world, {world.cluster.identity_of(wish_.node), id, "", false});
+        if (sight.found) world.proxmox().start_vm(sight.found->vm);
+      }
     } catch (const Error& error) {
       if (error.fault() == Fault::Interrupted) throw;  // what it says is said by who waits
     }

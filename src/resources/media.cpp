@@ -51,8 +51,7 @@ class MediaKind final : public Thing {
     proxmox::VmUpdate update;
     update.set[slot_] = "none,media=cdrom";  // a medium changes under a running guest, a drive not
     update.digest = sight.found->config.digest;
-    const auto upid =
-        world.proxmox().start_update(sight.found->row.node, sight.found->row.vmid, update);
+    const auto upid = world.proxmox().start_update(sight.found->vm, update);
     world.survey.forget(vmid_);
     return {upid ? upid->text : "", "detach"};
   }

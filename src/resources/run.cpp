@@ -160,14 +160,27 @@ void Run::Impl::load(Look& look) {
         cluster.met[address.substr(address.find('/') + 1)] = *uuid;
 }
 
+bool Run::Impl::is_ours(const Marked& vm) const {
+  return engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours;
+}
+
+void Run::Impl::name_copies(const std::vector<Marked>& marked, engine::Plan& plan) const {
+  for (const Marked& vm : marked)
+    if (!is_ours(vm)) plan.kept[fmt::format("VM {}", vm.row.vmid)] = copy_text(vm);
+}
+
+std::string Run::Impl::copy_text(const Marked& vm) const {
+  return fmt::format("{}: a clone that another user made? It is left alone",
+                     engine::prove(vm.shown, cluster.identity_of(vm.node)).reason);
+}
+
 void Run::Impl::meet_strays(const Look& look, World& world, std::vector<Marked>& marked) {
   for (Marked& vm : marked) {
     const spec::Node* node = cluster.spec.find_node(vm.node);
     if (node != nullptr && node->machine) continue;
     if (look.prior.items.contains(vm_address(vm.node))) continue;
     // A clone that somebody made has the mark as well; its machine is none of ours.
-    if (engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours)
-      vm.stray = facts_of_stray(world, vm);
+    if (is_ours(vm)) vm.stray = facts_of_stray(world, vm);
   }
 }
 
@@ -183,8 +196,9 @@ void Run::Impl::look_for_missing(Look& look, World& world, std::vector<Marked>& 
     if (!node.machine) continue;
     const auto vmid = vmid_of(node);
     if (vmid) scan.but.insert(*vmid);
-    const bool met = std::any_of(marked.begin(), marked.end(),
-                                 [&](const Marked& vm) { return vm.node == node.name; });
+    const bool met = std::any_of(marked.begin(), marked.end(), [&](const Marked& vm) {
+      return vm.node == node.name && is_ours(vm);
+    });
     if (!met && !(vmid && there.contains(*vmid))) missing.insert(node.name);
   }
   if (missing.empty()) return;
@@ -253,16 +267,14 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
   Choices choices;
   for (const proxmox::VmRow& row : look.survey.rows(world.proxmox()))
     choices.taken.insert(row.vmid);
-  // A VM that carries a node's mark has that node's place, whatever was lost, and whoever put it
+  // A VM that proves to be a node's has that node's place, whatever was lost, and whoever put it
   // there: a backup that was restored under another id is where the node is from now on.
   for (const Marked& vm : marked) {
     const spec::Node* node = cluster.spec.find_node(vm.node);
-    if (node == nullptr || !node->machine) continue;
+    if (node == nullptr || !node->machine || !is_ours(vm)) continue;
     spec::LockedNode& chosen = cluster.lock.nodes[vm.node];
-    const bool moved =
-        chosen.vmid && !chosen.uuid && !node->machine->vmid &&
-        !choices.taken.contains(static_cast<proxmox::Vmid>(*chosen.vmid)) &&
-        engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours;
+    const bool moved = chosen.vmid && !chosen.uuid && !node->machine->vmid &&
+                       !choices.taken.contains(static_cast<proxmox::Vmid>(*chosen.vmid));
     if (!chosen.vmid || moved) locking::place(chosen, vm.row.vmid);
     if (chosen.host.empty() || moved) chosen.host = vm.row.node;
   }
@@ -316,7 +328,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
     });
   }
   std::vector<Marked> marked;
-  Ground ground{look->prior, {}};
+  Ground ground{look->prior, {}, to_string(Uuid::v4(doors.entropy))};
   Survey::Scan scan{cluster.name()};
   // Those at our nodes' ids are asked when their turn comes. Without a state nobody knows where
   // ours are: then all are asked.
@@ -350,6 +362,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   how.policy.protect = how.policy.protect || *cluster.spec.protect;
   look->plan =
       engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  name_copies(marked, look->plan);
   look->made = doors.clock.tick();
   return look;
 }

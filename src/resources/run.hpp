@@ -105,6 +105,20 @@ struct Drift {
   std::string accept_pool = {};  // that place speaks for all nodes of this pool
 };
 
+/// A VM that the user names as a node's.
+struct ClaimPlan {
+  std::string node;
+  proxmox::Vmid vmid = 0;
+  std::string vm;  // "VM 104 'db-1' on atlas"
+  std::string host;
+  std::string before;  // smbios1 as it is; empty: none
+  std::string after;   // and as it will be
+  std::optional<Uuid> uuid_before = {};
+  Uuid uuid_after = {};
+  bool ours = false;     // it already is the node's: there is nothing to write
+  bool running = false;  // what is written takes effect once it has been off
+};
+
 /// `down` needs only Proxmox. What went wrong with its state ends it all the same, as long as
 /// nobody says otherwise; this throws the error with the way on.
 [[noreturn]] void throw_without_state(const Error& error);
@@ -149,6 +163,13 @@ class Run {
 
   /// Volumes that Proxmox CSI made: they belong to no VM, and `down` leaves them.
   std::vector<std::string> loose_volumes();
+
+  /// What `claim` would write onto the VM that the user names. Error(Refused) with the reason for a
+  /// VM that cannot become this node's.
+  ClaimPlan plan_claim(const std::string& node, proxmox::Vmid vmid);
+  /// Reads the VM again, and writes UUID, mark and the place in rocca.lock. Error(Refused) if it is
+  /// not as it was shown.
+  void claim(const ClaimPlan& plan);
 
   ClusterStatus status();
   std::vector<Drift> drift();

@@ -84,6 +84,7 @@ std::unique_ptr<Look> Run::Impl::look_down() {
   how.targets = targets(look->desired);
   look->plan =
       engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
+  name_copies(marked, look->plan);
   look->made = doors.clock.tick();
   return look;
 }
@@ -109,10 +110,7 @@ Remains Run::Impl::what_remains() {
     for (const proxmox::VmRow& row : after.survey.rows(world.proxmox()))
       remains.more = remains.more || (ids.contains(row.vmid) && !row.is_container);
   });
-  for (const Marked& vm : remains.marked)
-    remains.more =
-        remains.more ||
-        engine::prove(vm.shown, cluster.identity_of(vm.node)).ownership == engine::Ownership::Ours;
+  for (const Marked& vm : remains.marked) remains.more = remains.more || is_ours(vm);
   return remains;
 }
 
@@ -148,6 +146,7 @@ engine::Report Run::down(const engine::EventSink& events) {
   policy.allowed.insert(
       {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
   engine::Report report = impl.carry_out(look, *lock, events, policy);
+  const std::map<std::string, std::string> named = look.plan.kept;
   std::vector<Marked> left;
   std::vector<proxmox::VmRow> unasked;
   for (int again = 0;; ++again) {
@@ -168,20 +167,24 @@ engine::Report Run::down(const engine::EventSink& events) {
     report.took += late.took;
     for (const auto& [address, step] : late.steps) report.steps.insert_or_assign(address, step);
   }
+  // A clone takes the mark along and has a UUID of its own: it is not ours, and was named in the
+  // plan unless it was made since.
+  for (const Marked& vm : left) {
+    if (impl.is_ours(vm) || named.contains(fmt::format("VM {}", vm.row.vmid))) continue;
+    engine::Event noted;
+    noted.kind = engine::Event::Kind::Noted;
+    noted.at = impl.doors.clock.now();
+    noted.address = vm_address(vm.node);
+    noted.text = impl.copy_text(vm);
+    if (events) events(noted);
+  }
+  std::erase_if(left, [&](const Marked& vm) { return !impl.is_ours(vm); });
   for (const Marked& vm : left) {
     engine::StepResult result;
     result.end = engine::StepResult::End::Failed;
     result.action = engine::Action::Destroy;
-    const engine::Proof proof = engine::prove(vm.shown, impl.cluster.identity_of(vm.node));
-    // A clone takes the mark along, and has a UUID of its own.
-    result.error =
-        proof.ownership == engine::Ownership::Ours
-            ? Error(Fault::Conflict, vm.shown.where + " still carries our mark")
-                  .hint("run `rocca down` again")
-            : Error(Fault::Conflict, proof.reason + ": a clone of it? It is left alone")
-                  .hint(
-                      "destroy it yourself, or take its mark away (`smbios1`), then run `rocca "
-                      "down` again");
+    result.error = Error(Fault::Conflict, vm.shown.where + " still carries our mark")
+                       .hint("run `rocca down` again");
     report.steps[vm_address(vm.node)] = result;
   }
   // Its host went off at the very end.

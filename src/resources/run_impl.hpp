@@ -106,6 +106,11 @@ struct Run::Impl {
   void pin(Look& look);
   void store_first(Look& look);
   void write_lock(const spec::Lock& lock);
+  /// UUID and mark agree.
+  bool is_ours(const Marked& vm) const;
+  /// VMs with a mark of ours and another UUID are named in the plan, and never a reason to fail.
+  void name_copies(const std::vector<Marked>& marked, engine::Plan& plan) const;
+  std::string copy_text(const Marked& vm) const;
   /// Those that neither the spec nor the state knows are asked what the state would have told.
   void meet_strays(const Look& look, World& world, std::vector<Marked>& marked);
   /// Whose VMs are by their ids and names, for those that cannot be asked.

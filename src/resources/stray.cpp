@@ -37,8 +37,9 @@ std::string role_of_stray(World& world, const std::string& node, const proxmox::
         return member.node == node || member.node == host_name;
       });
   if (counted) return "controlplane";
-  // That etcd does not know it proves little: who knows what it is called there.
-  return noted ? "worker" : "unknown";
+  // Notes can be edited: they count only where etcd answers and does not know the node, and that
+  // alone proves little, because it may be called something else there.
+  return noted && !etcd.members.empty() ? "worker" : "unknown";
 }
 
 Fields facts_of_stray(World& world, const Marked& vm) {

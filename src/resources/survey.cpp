@@ -42,25 +42,12 @@ std::string volume_key(const std::string& host, const std::string& storage,
 
 }  // namespace
 
-engine::Shown shown_of(const proxmox::VmRow& row, const proxmox::VmConfig& config) {
-  proxmox::VmRow named = row;
-  // The list's names lag; the configuration's do not.
-  if (const std::string* name = config.find("name")) named.name = *name;
-  return {describe(named), config.uuid(), config.smbios("family").value_or(""),
-          config.smbios("sku").value_or(""), row.vmid};
-}
-
 bool has_our_tags(const proxmox::VmRow& row, const std::string& cluster) {
   const auto has = [&](std::string_view tag) {
     return std::any_of(row.tags.begin(), row.tags.end(),
                        [&](const std::string& each) { return equal_ignoring_case(each, tag); });
   };
   return has(engine::ownership_family) && has(cluster);
-}
-
-std::string describe(const proxmox::VmRow& row) {
-  return fmt::format("{} {}{} on {}", row.is_container ? "container" : "VM", row.vmid,
-                     row.name.empty() ? "" : fmt::format(" '{}'", row.name), row.node);
 }
 
 std::vector<proxmox::VmRow> Survey::rows(proxmox::Client& client) {

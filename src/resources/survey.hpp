@@ -7,6 +7,7 @@
 #include "resources/halt.hpp"
 #include "resources/pace.hpp"
 #include "resources/search.hpp"
+#include "resources/vm_guard.hpp"
 #include "talos/waits.hpp"
 
 #include <functional>
@@ -28,12 +29,8 @@ struct Marked {
   engine::Fields stray = {};  // of one that nobody remembers: what else was found out
 };
 
-/// What a VM shows of its identity.
-engine::Shown shown_of(const proxmox::VmRow& row, const proxmox::VmConfig& config);
 /// Decoration that says where to look closer; it proves nothing.
 bool has_our_tags(const proxmox::VmRow& row, const std::string& cluster);
-/// "VM 104 'db-1' on atlas".
-std::string describe(const proxmox::VmRow& row);
 
 /// What all steps of a run look at together: many things are seen with one request. Values are kept
 /// until somebody acts on what they are about. Safe from many threads; no lock is held while a

@@ -53,7 +53,7 @@ class VmKind final : public Thing {
       return Live{id_of(*sight.in_the_making), {{in_the_making, sight.lock}}, {}};
     if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{without_mark, "missing"}}, {}};
     if (!sight.found) return std::nullopt;
-    const auto& [row, config] = *sight.found;
+    const auto& [row, config, vm] = *sight.found;
     if (is_gathered_rest(config)) return Live{id_of(row), {{rest_of_dead, "gathered"}}, {}};
     // What it is, its notes say although it may be off and nobody remembers it.
     if (!wish_.bare &&
@@ -61,12 +61,20 @@ class VmKind final : public Thing {
       const Change role = refuse_role(wish_.node, /*was_control_plane=*/!wish_.control_plane);
       return Live{id_of(row), {{refused, role.refusal}, {hint_of, role.hint}}, {}};
     }
-    Live live{id_of(row), seen_fields(wish_, config, runs(world, row)),
+    Live live{id_of(row), seen_fields(wish_, row.vmid, config, runs(world, row)),
               facts_of(*sight.found, wish_.identity, wish_.control_plane, wish_.address)};
     live.facts[options_seen] = digest_options(config);
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       live.facts["lock"] = lock;
     const Change change = difference(live.fields);
+    if (wish_.pinned && row.vmid != wish_.create.vmid)
+      if (const auto other = world.survey.find(world.proxmox(), wish_.create.vmid))
+        return Live{
+            id_of(row),
+            {{refused, fmt::format("{} is VM {}, the spec says {}, and that is {}", wish_.node,
+                                   row.vmid, wish_.create.vmid, describe(*other))},
+             {hint_of, vmid_hint(row.vmid)}},
+            {}};
     add_obstacle(world, *sight.found, change, live.fields);
     if (change.effect < Effect::Reboot || world.survey.makes(row.vmid)) return live;
     const VmSight all = find_vm(world, search_everywhere());
@@ -102,7 +110,7 @@ class VmKind final : public Thing {
       return change;
     }
     if (live->fields.contains(without_mark)) {
-      Change change = create("a clone of ours that has not got its mark yet");
+      Change change = create(fmt::format("VM {} was cloned for it and has no mark yet", live->id));
       change.action = Action::Update;
       return change;
     }
@@ -132,11 +140,11 @@ class VmKind final : public Thing {
       sight = prove_alone(world);
       if (!sight.found) return {look_again};
     }
-    const auto& [row, config] = *sight.found;
+    const auto& [row, config, vm] = *sight.found;
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       throw Error(Fault::Busy, fmt::format("{} has the lock `{}`", describe(row), lock));
-    if (is_gathered_rest(config)) return in_time(world, remove_vm(world, row));
-    return in_time(world, start_changing(world, row, config));
+    if (is_gathered_rest(config)) return in_time(world, remove_vm(world, row, sight.found->vm));
+    return in_time(world, start_changing(world, *sight.found));
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
@@ -166,6 +174,17 @@ class VmKind final : public Thing {
                             whereabouts(world, wish_.node, wish_.identity.uuid).address);
   }
 
+  /// The clone call takes no mark: what proves the clone must be durable before it is asked for.
+  bool announces(const Change& change) const override {
+    return change.action == Action::Create && !wish_.from_template.empty();
+  }
+  Fields announced() const override {
+    return {{clone_nonce, wish_.nonce},
+            {clone_vmid, std::to_string(wish_.create.vmid)},
+            {clone_host, wish_.host},
+            {clone_template, wish_.from_template}};
+  }
+
   Fields claims() const override {
     Fields claims{{"vmid", std::to_string(wish_.create.vmid)}};
     if (!wish_.address.empty()) claims["address"] = wish_.address;
@@ -187,7 +206,7 @@ class VmKind final : public Thing {
     // The one that comes in its place has the same name: it must not be met by a cordon.
     if (const auto object = find_node_object(world, its.host_name))
       remove_node_object(world, its.host_name, object->uid);
-    return in_time(world, remove_vm(world, row));
+    return in_time(world, remove_vm(world, row, sight.found->vm));
   }
 
   std::vector<Lane> lanes(const Change* change) const override {
@@ -218,6 +237,10 @@ class VmKind final : public Thing {
   }
 
  private:
+  std::string vmid_hint(proxmox::Vmid vmid) const {
+    return fmt::format("nodes.{}.machine.vmid: {} keeps it where it is", wish_.node, vmid);
+  }
+
   Lane import_lane() const {
     const std::string where = fmt::format("{}@{}", wish_.disks.front().storage, wish_.host);
     constexpr unsigned width = proxmox::Lanes::imports_per_storage;
@@ -229,7 +252,7 @@ class VmKind final : public Thing {
   static void add_obstacle(World& world, const VmSight::Found& vm, const Change& change,
                            Fields& fields) {
     if (change.none() || !change.refusal.empty()) return;
-    const auto& [row, config] = vm;
+    const auto& [row, config, owned] = vm;
     auto obstacle = find_obstacle(VmDemands::of(change, runs(world, row)), row, config);
     const std::string lock = config.value_or("lock", "");
     if (!obstacle && !lock.empty() && lock != "suspended")
@@ -241,9 +264,15 @@ class VmKind final : public Thing {
     fields[obstacle_hint] = obstacle->hint;
   }
 
-  VmSearch search() const { return {wish_.identity, wish_.create.vmid, wish_.create.name, false}; }
+  VmSearch search() const {
+    VmSearch search{wish_.identity, wish_.create.vmid, wish_.create.name, false};
+    search.nonce = wish_.nonce;
+    return search;
+  }
   VmSearch search_everywhere() const {
-    return {wish_.identity, wish_.create.vmid, wish_.create.name, /*everywhere=*/true};
+    VmSearch all = search();
+    all.everywhere = true;
+    return all;
   }
 
   /// Where nothing is, one will be made. But a backup of it may have been restored under another id
@@ -279,10 +308,11 @@ class VmKind final : public Thing {
   /// What switches it off, or takes something away from it. One that this run has made has no twin
   /// of longer standing.
   bool disturbs(World& world, const VmSight::Found& vm) const {
-    const auto& [row, config] = vm;
+    const auto& [row, config, owned] = vm;
     if (is_gathered_rest(config)) return true;
     return !world.survey.makes(row.vmid) &&
-           difference(seen_fields(wish_, config, runs(world, row))).effect >= Effect::Reboot;
+           difference(seen_fields(wish_, row.vmid, config, runs(world, row))).effect >=
+               Effect::Reboot;
   }
 
   /// Fresh proof, this moment, among all VMs there are: a restored backup of it may stand anywhere,
@@ -383,6 +413,8 @@ class VmKind final : public Thing {
       change.hint =
           "put back what the spec says of it: rocca does not make control planes anew yet";
     }
+    if (const auto at = parse_uint(fact(seen, "vmid")); at && *at != wish_.create.vmid)
+      change.hint = vmid_hint(static_cast<proxmox::Vmid>(*at));
     return change;
   }
 
@@ -443,7 +475,7 @@ class VmKind final : public Thing {
     clone.source = source.vmid;
     clone.target = wish_.create.vmid;
     clone.name = wish_.create.name;
-    clone.description = wish_.create.description;
+    clone.description = clone_notes(wish_.identity, wish_.nonce);
     clone.pool = wish_.create.pool;
     clone.storage = wish_.disks.front().storage;
     clone.node = source.node == wish_.host ? "" : wish_.host;
@@ -461,8 +493,10 @@ class VmKind final : public Thing {
     return {upid->text, "clone"};
   }
 
-  /// A clone has the template's hardware and a new UUID: now it becomes ours.
+  /// A clone has the template's hardware and a new UUID: UUID and mark replace the nonce in one
+  /// call. On a running VM they would only be pending.
   Receipt give_mark(World& world, const VmSight::Found& clone) const {
+    if (runs(world, clone.row)) return halt_vm(world, clone.row, clone.vm);
     proxmox::VmUpdate update;
     update.digest = clone.config.digest;
     for (auto& [key, value] : wish_.create.parameters())
@@ -474,7 +508,7 @@ class VmKind final : public Thing {
       const proxmox::VmUpdate part = update_of(wish_, clone.config, slots);
       update.set.insert(part.set.begin(), part.set.end());
     }
-    const auto upid = world.proxmox().start_update(clone.row.node, clone.row.vmid, update);
+    const auto upid = world.proxmox().start_update(clone.vm, update);
     world.survey.forget(clone.row.vmid);
     return {upid ? upid->text : ""};
   }
@@ -492,10 +526,10 @@ class VmKind final : public Thing {
     throw_dead_lock(row, lock);
   }
 
-  Receipt start_changing(World& world, const proxmox::VmRow& row,
-                         const proxmox::VmConfig& config) const {
+  Receipt start_changing(World& world, const VmSight::Found& found) const {
+    const auto& [row, config, vm] = found;
     const bool running = runs(world, row);
-    const Change change = difference(seen_fields(wish_, config, running));
+    const Change change = difference(seen_fields(wish_, row.vmid, config, running));
     refuse_obstacle(VmDemands::of(change, running), row, config);
     std::vector<std::string> cold, hot, sizes, waiting;
     bool power = false;
@@ -517,20 +551,20 @@ class VmKind final : public Thing {
       update.revert = waiting;
       update.digest = config.digest;
       world.survey.forget(row.vmid);
-      const auto upid = client.start_update(row.node, row.vmid, update);
+      const auto upid = client.start_update(vm, update);
       return {upid ? upid->text : "", "revert"};
     }
     // While it is off every option applies at once, so nothing is left pending.
     if (!cold.empty() && running) {
       begin_restarting(world, change);
-      return halt_vm(world, row);
+      return halt_vm(world, row, vm);
     }
     if (!cold.empty() || !hot.empty()) {
       cold.insert(cold.end(), hot.begin(), hot.end());
       auto moved =
           running ? begin_moving(world, change, row, config) : std::optional<Disturbance>{};
       world.survey.forget(row.vmid);
-      const auto upid = client.start_update(row.node, row.vmid, update_of(wish_, config, cold));
+      const auto upid = client.start_update(vm, update_of(wish_, config, cold));
       if (!moved) return {upid ? upid->text : "", "configure"};
       moved->task = upid ? upid->text : "";
       return {moved->token(), "configure", moved->settles(), wish_.node + " to be well again"};
@@ -538,23 +572,22 @@ class VmKind final : public Thing {
     for (const DiskWish& disk : wish_.disks)
       if (std::find(sizes.begin(), sizes.end(), disk.slot) != sizes.end()) {
         const std::string slot = slot_in(wish_, disk, config);
-        const std::string upid =
-            client.start_resize(row.node, row.vmid, slot, disk.size, config.digest).text;
+        const std::string upid = client.start_resize(vm, slot, disk.size, config.digest).text;
         world.survey.resized(row.vmid, slot, disk.size);
         return {upid, "resize"};
       }
-    if (power) return start(world, row);
+    if (power) return start(world, vm);
     return {};
   }
 
   /// A worker that this run has switched off or made anew must be seen again.
-  Receipt start(World& world, const proxmox::VmRow& row) const {
+  Receipt start(World& world, const proxmox::OwnedVm& vm) const {
     auto restarted = wish_.control_plane ? std::nullopt : find_disturbance(world, wish_.node);
     if (restarted) {
       restarted->task = starts;
       world.survey.disturbs(wish_.node, restarted->token());
     }
-    const Receipt started{world.proxmox().start_vm(row.node, row.vmid).text, "start"};
+    const Receipt started{world.proxmox().start_vm(vm).text, "start"};
     if (!restarted) return started;
     Receipt receipt = in_time(world, started);
     restarted->task = started.token;

@@ -40,21 +40,21 @@ bool being_made(const std::string& lock) {
   return lock == "create" || lock == "clone" || lock == "destroyed";
 }
 
-/// The description of a clone is the one thing of ours that the clone call itself can set.
-bool is_our_clone(const proxmox::VmConfig& config, const engine::Identity& identity) {
-  const std::string* notes = config.find("description");
-  return notes != nullptr && notes->find(to_string(identity.uuid)) != std::string::npos;
-}
-
 std::string taken_text(const proxmox::VmRow& row, const VmSearch& search) {
   if (search.vmid && row.vmid == *search.vmid)
     return fmt::format("VM id {} of {} is taken by {}, which is not ours", *search.vmid,
                        search.identity.node, describe(row));
-  if (row.name == search.name)
-    return fmt::format("{} has the name of {} and is not ours", describe(row),
-                       search.identity.node);
-  return fmt::format("{} carries our tags, but neither the UUID nor the mark of {}", describe(row),
-                     engine::ownership_mark(search.identity.cluster, search.identity.node));
+  return fmt::format("{} has the name of {} and is not ours", describe(row), search.identity.node);
+}
+
+std::string taken_hint(const proxmox::VmRow& row, const VmSearch& search) {
+  const std::string& node = search.identity.node;
+  std::string hint = fmt::format(
+      "give {0} another `vmid` (nodes.{0}.machine.vmid, or remove nodes.{0} from rocca.lock), or "
+      "move that VM away",
+      node);
+  if (!row.is_container && !row.is_template) hint += "; " + claim_hint(node, row);
+  return hint;
 }
 
 /// Of one whose host is off only the list tells: its id, its name, its tags.
@@ -73,12 +73,16 @@ bool may_be_its(World& world, const proxmox::VmRow& row, const VmSearch& search)
 
 }  // namespace
 
+std::string claim_hint(const std::string& node, const proxmox::VmRow& row) {
+  return fmt::format("if this VM is to be {0}: `rocca claim {0} --vm {1}`", node, row.vmid);
+}
+
 VmSight find_vm(World& world, const VmSearch& search) {
   VmSight sight;
-  std::vector<VmSight::Found> seen;
-  std::vector<engine::Shown> shown;
+  std::vector<SeenVm> seen;
   std::vector<proxmox::VmRow> foreign;
   std::optional<proxmox::VmRow> unasked;
+  const ExpectedVm expected{search.identity, search.vmid, search.nonce};
   for (proxmox::VmRow row : candidates(world, search)) {
     if (row.is_container) {
       foreign.push_back(row);
@@ -110,54 +114,68 @@ VmSight find_vm(World& world, const VmSearch& search) {
       sight.lock = lock;
       continue;
     }
-    const bool by_its_notes = at_its_id || (search.everywhere && !search.vmid);
-    if (by_its_notes && !search.identity.adopted_vmid && is_our_clone(*config, search.identity) &&
-        (search.name.empty() || row.name == search.name) &&
-        config->smbios("sku").value_or("").empty()) {
-      sight.unmarked = {row, *config};
-      continue;
-    }
-    shown.push_back(shown_of(row, *config));
     seen.push_back({row, std::move(*config)});
   }
-  const engine::Match match = engine::match(shown, search.identity);
-  if (match.index) {
-    if (unasked && search.everywhere && !search.goes_anyway) throw_unasked(*unasked, search);
-    sight.found = std::move(seen[*match.index]);
+  std::vector<VmVerdict> verdicts = VmGuard::judge(seen, expected);
+  std::vector<std::string> doubts;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    VmVerdict& verdict = verdicts[i];
+    switch (verdict.standing) {
+      case VmStanding::Ours:
+        sight.found = {seen[i].row, seen[i].config, std::move(*verdict.vm)};
+        break;
+      case VmStanding::OurClone:
+        sight.unmarked = {seen[i].row, seen[i].config, std::move(*verdict.vm)};
+        break;
+      case VmStanding::Twin:
+        sight.twins = true;
+        sight.refusal = verdict.reason;
+        sight.hint = "remove or change the VM that should not be there";
+        break;
+      case VmStanding::HasUuid:
+        doubts.push_back(verdict.reason);
+        if (sight.hint.empty()) sight.hint = claim_hint(search.identity.node, seen[i].row);
+        break;
+      case VmStanding::HasMark:
+      case VmStanding::Foreign:
+        foreign.push_back(seen[i].row);
+        break;
+    }
+  }
+  if (sight.twins) {
+    sight.found.reset();
+    sight.unmarked.reset();
     return sight;
   }
-  if (!match.refusal.empty()) {
-    sight.refusal = match.refusal;
+  if (sight.found) {
+    if (unasked && search.everywhere && !search.goes_anyway) throw_unasked(*unasked, search);
+    sight.hint.clear();
+    return sight;
+  }
+  if (!doubts.empty()) {
+    sight.refusal = join(doubts, "; ");
     sight.doubtful = true;
-    sight.hint =
-        "rocca touches only what proves to be its own: remove or change the VM that should not be "
-        "there";
+    sight.unmarked.reset();
     return sight;
   }
   if (sight.in_the_making || sight.unmarked) return sight;
   if (unasked && !search.goes) throw_unasked(*unasked, search);
-  for (const VmSight::Found& each : seen) foreign.push_back(each.row);
-  // Its id counts most: whatever else looks like ours matters only if nothing is made there.
+  // Its id counts most: another VM of its name matters only if its id is free.
   std::stable_sort(foreign.begin(), foreign.end(), [&](const auto& a, const auto& b) {
     return (search.vmid && a.vmid == *search.vmid) > (search.vmid && b.vmid == *search.vmid);
   });
   for (const proxmox::VmRow& row : foreign) {
-    const bool looks = (search.vmid && row.vmid == *search.vmid) ||
-                       (!search.name.empty() && row.name == search.name) ||
-                       has_our_tags(row, search.identity.cluster);
-    if (!looks) continue;
-    // A VM of ours of another node shows our tags rightly.
+    const bool at_its_id = search.vmid && row.vmid == *search.vmid;
+    if (!at_its_id && (search.name.empty() || row.name != search.name)) continue;
+    // A clone with our mark, or a VM of ours of another node, is in nobody's way elsewhere.
     const auto config =
         row.is_container ? std::nullopt : world.survey.config(world.proxmox(), row.node, row.vmid);
     if (config && config->smbios("family").value_or("") == engine::ownership_family &&
-        config->smbios("sku").value_or("").starts_with(search.identity.cluster + "/") &&
-        !(search.vmid && row.vmid == *search.vmid))
+        config->smbios("sku").value_or("").starts_with(search.identity.cluster + "/") && !at_its_id)
       continue;
     sight.refusal = taken_text(row, search);
-    sight.hint = fmt::format(
-        "give {} another `vmid` (nodes.{}.machine.vmid, or remove nodes.{} from rocca.lock), or "
-        "move that one away",
-        search.identity.node, search.identity.node, search.identity.node);
+    sight.hint = taken_hint(row, search);
+    sight.taken = row;
     break;
   }
   return sight;
@@ -169,7 +187,7 @@ std::string id_of(const proxmox::VmRow& row) {
 
 engine::Fields facts_of(const VmSight::Found& vm, const engine::Identity& identity,
                         bool control_plane, const std::string& address) {
-  const auto& [row, config] = vm;
+  const auto& [row, config, owned] = vm;
   engine::Fields facts{{"vmid", std::to_string(row.vmid)},
                        {"host", row.node},
                        {"uuid", to_string(identity.uuid)},

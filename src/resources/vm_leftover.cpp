@@ -33,6 +33,7 @@ class LeftoverVm final : public Thing {
     bool begun = false;                             // an act of an earlier run never settled
     std::optional<RestSearch::Source> source = {};  // what it was to be a clone of
     std::string from_template = {};                 // the spec's nodes are clones of it
+    std::string nonce = {};                         // journaled before a clone was asked for
   };
   LeftoverVm(About about, Traits traits)
       : Thing(std::move(about)),
@@ -46,21 +47,38 @@ class LeftoverVm final : public Thing {
         whole_cluster_(traits.whole_cluster),
         begun_(traits.begun),
         source_(std::move(traits.source)),
-        template_(std::move(traits.from_template)) {}
+        template_(std::move(traits.from_template)),
+        nonce_(std::move(traits.nonce)) {}
 
   std::optional<Live> read(World& world) const override {
-    const VmSight sight = find_vm(world, search());
-    if (sight.in_the_making) return Live{id_of(*sight.in_the_making), {{"making", sight.lock}}, {}};
-    // Something else at its id is not ours, and ours is gone; but two that both prove it are said.
-    if (!sight.found) {
-      if (sight.unmarked) return Live{id_of(sight.unmarked->row), {{"mark", "missing"}}, {}};
+    VmSight sight = find_vm(world, search());
+    // With this step its nonce is forgotten. So a clone that is under way is asked for first: one
+    // that is over by then is in a list that is read afterwards.
+    if (!nonce_.empty() && !sight.found && !sight.unmarked && !sight.in_the_making) {
       if (const auto clone = clone_of_ours(world))
         return Live{clone->text, {{"making", "clone"}}, {}};
-      if (!sight.doubtful) return read_rest(world);
-      return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
+      world.survey.refresh(world.proxmox());
+      if (vmid_) world.survey.forget(*vmid_);
+      sight = find_vm(world, search());
     }
-    const proxmox::VmRow& row = sight.found->row;
-    std::optional<Obstacle> obstacle = find_obstacle(destroyed(), row, sight.found->config);
+    if (sight.in_the_making) return Live{id_of(*sight.in_the_making), {{"making", sight.lock}}, {}};
+    if (sight.twins) return Live{"", {{"refused", sight.refusal}, {"hint", sight.hint}}, {}};
+    const auto& found = sight.found ? sight.found : sight.unmarked;
+    if (!found) {
+      if (const auto clone = clone_of_ours(world))
+        return Live{clone->text, {{"making", "clone"}}, {}};
+      // What is not proved is not ours: it is named and left alone, and ours is gone.
+      if (sight.doubtful || (sight.taken && whole_cluster_))
+        return Live{
+            "",
+            {{"keep",
+              fmt::format("{}: it is left alone ({})", sight.refusal,
+                          sight.doubtful ? sight.hint : claim_hint(identity_.node, *sight.taken))}},
+            {}};
+      return read_rest(world);
+    }
+    const proxmox::VmRow& row = found->row;
+    std::optional<Obstacle> obstacle = find_obstacle(destroyed(), row, found->config);
     std::optional<Halt> halt = world.survey.just_planned(row.vmid);
     if (!halt && !obstacle) {
       halt = plan_halt(world, row);
@@ -72,17 +90,19 @@ class LeftoverVm final : public Thing {
       return Live{id_of(row), {{"refused", obstacle->reason}, {"hint", obstacle->hint}}, {}};
     Live live{id_of(row),
               {{"vm", row.name}, {"power", halt->text()}},
-              facts_of(*sight.found, identity_, false, "")};
+              facts_of(*found, identity_, false, "")};
     // Where all of them go, etcd counts on nobody.
     live.facts["role"] = !role_.empty() || whole_cluster_
                              ? role_
-                             : role_of_stray(world, identity_.node, sight.found->config);
+                             : role_of_stray(world, identity_.node, found->config);
     return live;
   }
 
   Change diff(const std::optional<Live>& live) const override {
     if (!live) return {};
     Change change;
+    change.keep = fact(live->fields, "keep");
+    if (!change.keep.empty()) return change;
     change.action = Action::Destroy;
     change.effect = Effect::DataLoss;
     change.reason = whole_cluster_ ? "the cluster goes down" : "no node of the spec wants it";
@@ -151,7 +171,7 @@ class LeftoverVm final : public Thing {
     world.survey.refresh_soon(world.proxmox());
     if (vmid_) world.survey.forget(*vmid_);
     VmSight sight = find_vm(world, search());
-    if (sight.doubtful) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
+    if (sight.twins) throw Error(Fault::Refused, sight.refusal).hint(sight.hint);
     if (sight.in_the_making) {
       proxmox::TaskFilter filter;
       filter.only_active = true;
@@ -165,26 +185,13 @@ class LeftoverVm final : public Thing {
       if (sight.in_the_making) throw_dead_lock(*sight.in_the_making, sight.lock);
       return {look_again};
     }
-    if (sight.unmarked) {
-      // A clone that was killed before it got its mark: marked first, then proved, then removed.
-      proxmox::Smbios smbios;
-      smbios.uuid = identity_.uuid;
-      smbios.family = engine::ownership_family;
-      smbios.sku = engine::ownership_mark(identity_.cluster, identity_.node);
-      proxmox::VmUpdate update;
-      update.set["smbios1"] = smbios.print();
-      update.digest = sight.unmarked->config.digest;
-      const auto upid =
-          world.proxmox().start_update(sight.unmarked->row.node, sight.unmarked->row.vmid, update);
-      return {upid ? upid->text : look_again, "mark"};
-    }
-    if (!sight.found) {
+    if (!sight.found && !sight.unmarked) {
       if (const auto clone = clone_of_ours(world)) return {clone->text, "wait for a clone"};
       const auto rest = find_rest(world);
       return rest.empty() ? Receipt{} : gather_rest(world, rest_search(), rest);
     }
     // Fresh proof, this moment: what was read a minute ago is not enough to destroy by.
-    if (sight.found->row.vmid != vmid_) {
+    if (sight.found && sight.found->row.vmid != vmid_) {
       world.survey.forget(sight.found->row.vmid);
       sight = find_vm(world, search());
       if (!sight.found) return {};
@@ -192,14 +199,15 @@ class LeftoverVm final : public Thing {
     // How it stands was read for this very act. Its lock has just been read once more: another one
     // says that somebody has begun something since. Whether it is off is looked at again: a start
     // that a killed run has left may be over by now, and what runs is not destroyed.
-    const proxmox::VmRow& row = sight.found->row;
+    const VmSight::Found& its = sight.found ? *sight.found : *sight.unmarked;
+    const proxmox::VmRow& row = its.row;
     std::optional<Halt> halt = world.survey.just_planned(row.vmid);
-    const std::string lock = sight.found->config.value_or("lock", "");
-    refuse_obstacle(destroyed(), row, sight.found->config);
+    const std::string lock = its.config.value_or("lock", "");
+    refuse_obstacle(destroyed(), row, its.config);
     if (halt &&
         (halt->next == Halt::Next::Nothing || halt->lock != (lock == "suspended" ? "" : lock)))
       halt.reset();
-    return remove_vm(world, row, halt);
+    return remove_vm(world, row, its.vm, halt);
   }
 
   static VmDemands destroyed() {
@@ -212,6 +220,7 @@ class LeftoverVm final : public Thing {
     VmSearch search{identity_, vmid_, "", /*everywhere=*/true};
     search.goes = true;
     search.goes_anyway = whole_cluster_;
+    search.nonce = nonce_;
     return search;
   }
   RestSearch rest_search() const {
@@ -250,6 +259,7 @@ class LeftoverVm final : public Thing {
   bool begun_;
   std::optional<RestSearch::Source> source_;
   std::string template_;
+  std::string nonce_;
 };
 
 }  // namespace
@@ -264,6 +274,9 @@ Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
   std::string vmid = fact(leftover.facts, "vmid");
   const auto task = proxmox::Upid::parse(leftover.receipt);
   if (task && task->type == "qmcreate" && vmid.empty()) vmid = task->id;
+  traits.nonce = fact(leftover.facts, clone_nonce);
+  if (!traits.nonce.empty() && vmid.empty()) vmid = fact(leftover.facts, clone_vmid);
+  if (!traits.nonce.empty() && traits.host.empty()) traits.host = fact(leftover.facts, clone_host);
   if (task && task->type == "qmclone")
     if (const auto source = parse_uint(task->id))
       traits.source = {static_cast<proxmox::Vmid>(*source), task->node};
@@ -276,10 +289,12 @@ Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
   }
   traits.role = fact(leftover.facts, "role");
   // A VM that was never made to its end has joined nothing, whatever it was to become.
-  if (traits.role.empty() && task && (task->type == "qmcreate" || task->type == "qmclone"))
+  if (traits.role.empty() &&
+      (!traits.nonce.empty() || (task && (task->type == "qmcreate" || task->type == "qmclone"))))
     traits.role = "none";
   traits.address = fact(leftover.facts, "address");
-  if (*cluster.spec.talos.boot == spec::Boot::Template)
+  traits.from_template = fact(leftover.facts, clone_template);
+  if (traits.from_template.empty() && *cluster.spec.talos.boot == spec::Boot::Template)
     traits.from_template = cluster.spec.talos.boot_template;
   traits.whole_cluster = fact(leftover.facts, "whole cluster") == "yes";
   return std::make_shared<LeftoverVm>(Thing::About{leftover.address, leftover.needs, ""},

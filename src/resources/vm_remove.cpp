@@ -96,7 +96,7 @@ Receipt started(World& world, const proxmox::Upid& upid, std::string what, Durat
 }
 
 /// The next step for a VM that runs or is locked.
-Receipt act(World& world, const proxmox::VmRow& row, const Halt& halt) {
+Receipt act(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm, const Halt& halt) {
   proxmox::Client& client = world.proxmox();
   if (halt.failed >= (halt.by_ha ? most_failures_of_ha : most_failures))
     throw_not_stopped(row, halt);
@@ -115,13 +115,13 @@ Receipt act(World& world, const proxmox::VmRow& row, const Halt& halt) {
       throw_locked(world, row, halt.lock);
     case Halt::Next::Shutdown:
       // HA cuts the power itself after that time; the rest is decided here.
-      return started(world, client.start_shutdown(row.node, row.vmid, shutdown_patience, false),
-                     "shutdown", pause_after(halt.failed));
+      return started(world, client.start_shutdown(vm, shutdown_patience, false), "shutdown",
+                     pause_after(halt.failed));
     case Halt::Next::Stop:
       break;
   }
-  return started(world, client.start_stop(row.node, row.vmid, /*overrule_shutdown=*/!halt.by_ha),
-                 "stop", pause_after(halt.failed));
+  return started(world, client.start_stop(vm, /*overrule_shutdown=*/!halt.by_ha), "stop",
+                 pause_after(halt.failed));
 }
 
 /// The task of a request to HA ends at once; HA acts on it later. Whether it ever does is decided
@@ -170,7 +170,7 @@ Halt plan_halt(World& world, const proxmox::VmRow& row) {
   return halt;
 }
 
-Receipt halt_vm(World& world, const proxmox::VmRow& row) {
+Receipt halt_vm(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm) {
   const std::optional<Halt> known = world.survey.just_planned(row.vmid);
   const Halt halt = known ? *known : plan_halt(world, row);
   world.survey.acted(row.vmid);
@@ -182,18 +182,19 @@ Receipt halt_vm(World& world, const proxmox::VmRow& row) {
   }
   if (halt.task && work_of(halt.task->type) != nullptr)
     throw Error(Fault::Busy, fmt::format("{}: {}", describe(row), halt.text()));
-  return act(world, row, halt);
+  return act(world, row, vm, halt);
 }
 
-Receipt remove_vm(World& world, const proxmox::VmRow& row, const std::optional<Halt>& known) try {
+Receipt remove_vm(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm,
+                  const std::optional<Halt>& known) try {
   proxmox::Client& client = world.proxmox();
   const Halt halt = known ? *known : plan_halt(world, row);
   world.survey.acted(row.vmid);
-  const Receipt receipt = act(world, row, halt);
+  const Receipt receipt = act(world, row, vm, halt);
   if (!receipt.token.empty()) return receipt;
   world.survey.forget(row.vmid);
   // purge: out of backup jobs, replication and HA as well.
-  return started(world, client.start_destroy(row.node, row.vmid, /*purge=*/true), "destroy",
+  return started(world, client.start_destroy(vm, /*purge=*/true), "destroy",
                  pause_after(halt.failed));
 } catch (const Error& error) {
   if (error.fault() != Fault::NotFound) throw;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/resource.hpp"
+#include "proxmox/owned_vm.hpp"
 #include "proxmox/types.hpp"
 #include "resources/halt.hpp"
 #include "resources/world.hpp"
@@ -13,15 +14,15 @@ namespace rocca::resources {
 Halt plan_halt(World& world, const proxmox::VmRow& row);
 /// That one act for a VM that stays; an empty receipt where there is nothing to do. Nobody's backup
 /// or migration is ended for that: Busy while one goes on.
-engine::Receipt halt_vm(World& world, const proxmox::VmRow& row);
+engine::Receipt halt_vm(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm);
 
 /// A task that holds a VM's lock as long as it lasts and is none of the acts of this program.
 bool holds_lock(const std::string& task_type);
 
-/// The next act towards a VM's end: off, then destroyed. The VM has been proved to be ours. Never
+/// The next act towards a VM's end: off, then destroyed. Never
 /// blocks: what the act waits for is asked by `probe_removal`. `known`: what was planned a moment
 /// ago.
-engine::Receipt remove_vm(World& world, const proxmox::VmRow& row,
+engine::Receipt remove_vm(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm,
                           const std::optional<Halt>& known = std::nullopt);
 
 /// Asks after such an act. A shutdown that the guest ignored is no failure: the next act is harder.

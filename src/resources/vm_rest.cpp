@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "proxmox/property_string.hpp"
 #include "resources/survey.hpp"
 #include "resources/thing.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* note = "What a create that died has left. rocca takes it away.";
+// In the VM's SMBIOS, beside the proof: its notes are anybody's to edit.
+constexpr const char* rest_product = "rest-of-a-create";
 // Task log and storage both tell whole seconds.
 constexpr Duration slack = 2s;
 
@@ -128,6 +131,7 @@ engine::Receipt gather_rest(World& world, const RestSearch& search,
   create.on_boot = false;
   proxmox::Smbios smbios;
   smbios.uuid = search.identity.uuid;
+  smbios.product = rest_product;
   smbios.family = engine::ownership_family;
   smbios.sku = engine::ownership_mark(search.identity.cluster, search.identity.node);
   create.smbios = std::move(smbios);
@@ -145,16 +149,18 @@ engine::Receipt gather_rest(World& world, const RestSearch& search,
 }
 
 bool is_gathered_rest(const proxmox::VmConfig& config) {
-  const std::string* description = config.find("description");
-  return description != nullptr && trim(*description) == note;
+  if (config.smbios("product").value_or("") != rest_product) return false;
+  return std::none_of(config.options.begin(), config.options.end(), [](const auto& option) {
+    return proxmox::is_drive(option.first) && proxmox::family(option.first) != "unused";
+  });
 }
 
 void throw_dead_lock(const proxmox::VmRow& row, const std::string& lock) {
   throw Error(Fault::Conflict, fmt::format("VM {} on {} has the lock `{}`, and no task works on it",
                                            row.vmid, row.node, lock))
-      .hint(fmt::format("the host went down while it was made: `qm unlock {}` and `qm destroy {}` "
-                        "on {} (only root may); what it left on storages is taken away by the next "
-                        "run",
+      .hint(fmt::format("nothing proves that this VM is ours. If its host went down while rocca "
+                        "created it: `qm unlock {}` and `qm destroy {}` on {} (only root may); the "
+                        "next run takes away what it left on storages",
                         row.vmid, row.vmid, row.node));
 }
 

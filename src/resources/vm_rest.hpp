@@ -50,7 +50,8 @@ std::optional<proxmox::Upid> clone_under_way(World& world, const std::string& fr
 /// other. The create itself refuses an id that somebody has taken meanwhile.
 engine::Receipt gather_rest(World& world, const RestSearch& search,
                             const std::vector<std::string>& volumes);
-/// A VM that was made for that, and for nothing else.
+/// A VM that was made for that, and for nothing else: its SMBIOS says so, and it has no disk in a
+/// slot. For VMs that are proved to be ours.
 bool is_gathered_rest(const proxmox::VmConfig& config);
 
 /// A create that died has left its lock, which only root may take away: says how.

@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "proxmox/property_string.hpp"
 #include "resources/choose.hpp"
+#include "resources/vm_guard.hpp"
 #include "talos/config_input.hpp"
 
 #include <fmt/format.h>
@@ -192,7 +193,14 @@ void add_pending(const VmWish& wish, const std::map<std::string, std::string>& o
         wish.disks.begin(), wish.disks.end(),
         [&, &name = option](const DiskWish& each) { return slot_in(wish, each, config) == name; });
     bool kept = true;
-    if (disk != wish.disks.end()) {
+    if (option == "smbios1") {
+      // With the next stop this VM would lose its proof.
+      proxmox::VmConfig after;
+      if (value) after.options[option] = *value;
+      kept =
+          engine::prove(shown_of({}, after), wish.identity).ownership == engine::Ownership::Ours ||
+          wish.adopted();
+    } else if (disk != wish.disks.end()) {
       kept = value && same(option, disk->drive.print(), *value);
     } else if (option == wish.cloud_init_slot) {
       kept = value && value->find("cloudinit") != std::string::npos;
@@ -258,7 +266,6 @@ std::optional<bool> control_plane_by_notes(const Cluster& cluster, const std::st
 }
 
 VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
-  static_cast<void>(ground);
   const spec::Spec& spec = cluster.spec;
   const spec::Machine& machine = *node.machine;
   const spec::LockedNode& chosen = cluster.lock.nodes.at(node.name);
@@ -267,10 +274,18 @@ VmWish vm_wish(const Cluster& cluster, const Ground& ground, const spec::Node& n
   wish.control_plane = node.control_plane();
   wish.workers = cluster.spec.workers().size();
   wish.host = chosen.host;
+  wish.pinned = machine.vmid.has_value();
   wish.identity = cluster.identity_of(node.name);
   if (node.address) wish.address = to_string(**node.address);
   wish.boot_timeout = spec.timeouts.boot;
-  if (*spec.talos.boot == spec::Boot::Template) wish.from_template = spec.talos.boot_template;
+  if (*spec.talos.boot == spec::Boot::Template) {
+    wish.from_template = spec.talos.boot_template;
+    // A clone call of a killed run may still be carried out: its nonce counts until the VM settles.
+    const state::Item* item = ground.item(vm_address(node.name));
+    wish.nonce = item == nullptr ? "" : fact(item->facts, clone_nonce);
+    if (const auto seed = Uuid::parse(ground.seed); wish.nonce.empty() && seed)
+      wish.nonce = to_string(Uuid::v5(*seed, node.name));
+  }
 
   proxmox::VmCreate& create = wish.create;
   create.vmid = static_cast<proxmox::Vmid>(chosen.vmid.value_or(0));
@@ -334,7 +349,7 @@ std::map<std::string, std::string> VmWish::options() const {
 }
 
 Effect effect_of(const std::string& option, const std::string& wanted, const std::string& found) {
-  if (option == "machine" || option == "bios") return Effect::Replace;
+  if (option == "machine" || option == "bios" || option == "vmid") return Effect::Replace;
   for (const char* live : {"name", "tags", "description", "onboot", "power"})
     if (option == live) return Effect::Live;
   if (option.ends_with(".size")) {
@@ -392,11 +407,14 @@ Fields wished_fields(const VmWish& wish) {
   }
   if (!wish.cloud_init_slot.empty()) fields[wish.cloud_init_slot] = cloud_init_drive;
   fields["power"] = "running";
+  if (wish.pinned) fields["vmid"] = std::to_string(wish.create.vmid);
   return fields;
 }
 
-Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running) {
+Fields seen_fields(const VmWish& wish, proxmox::Vmid vmid, const proxmox::VmConfig& config,
+                   bool running) {
   Fields fields;
+  if (wish.pinned) fields["vmid"] = std::to_string(vmid);
   const auto options = wish.options();
   for (const auto& [option, wanted] : options) {
     const std::string* found = config.find(option);

@@ -33,9 +33,11 @@ struct VmWish {
   std::string from_template;    // empty: it is made anew
   std::string address;          // as the spec says it; empty with DHCP
   Duration boot_timeout{};
-  bool begun = false;  // by an earlier run, and never settled
-  bool bare = false;   // nothing was ever applied to its machine
-  Fields left;         // values that the user leaves as they were found, by field
+  std::string nonce;    // of a clone: an earlier run's that never settled, or a new one
+  bool pinned = false;  // the spec says its VM id
+  bool begun = false;   // by an earlier run, and never settled
+  bool bare = false;    // nothing was ever applied to its machine
+  Fields left;          // values that the user leaves as they were found, by field
 
   /// It was made by another tool: what the spec cannot say of it (notes, tags, order of boot,
   /// sockets, hardware addresses that nobody wrote down) stays as it was found.
@@ -69,7 +71,8 @@ std::string ordeal_of(const Change& change);
 std::string digest_options(const proxmox::VmConfig& config);
 
 /// A VM's configuration in the words of the wish: where both mean the same, the wish's own words.
-Fields seen_fields(const VmWish& wish, const proxmox::VmConfig& config, bool running);
+Fields seen_fields(const VmWish& wish, proxmox::Vmid vmid, const proxmox::VmConfig& config,
+                   bool running);
 /// The option that a field `OPTION.pending` of these is about; empty for any other. Somebody has
 /// changed it so that it takes effect with the next start.
 std::string pending_option(const std::string& field);

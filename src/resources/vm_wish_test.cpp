@@ -60,7 +60,7 @@ proxmox::VmConfig config() {
 }
 
 Fields difference(const proxmox::VmConfig& found, bool running = true) {
-  const Fields seen = seen_fields(wish(), found, running);
+  const Fields seen = seen_fields(wish(), 0, found, running);
   Fields out;
   for (const auto& [name, value] : wished_fields(wish()))
     if (!seen.contains(name) || seen.at(name) != value)
@@ -188,7 +188,7 @@ TEST(AdoptedVm, OnlyWhatTheSpecSaysCounts) {
   found.options.erase("scsi0");
   found.options["virtio0"] = "local-lvm:vm-104-disk-1,discard=on,iothread=1,size=20G,ssd=1";
   found.options["scsi1"] = "local-lvm:vm-104-disk-2,serial=theirs,size=9G";
-  EXPECT_EQ(seen_fields(adopted, found, true), wished_fields(adopted));
+  EXPECT_EQ(seen_fields(adopted, 0, found, true), wished_fields(adopted));
   EXPECT_THAT(disk_slots(found), testing::ElementsAre("virtio0", "scsi1"));
   EXPECT_EQ(slot_in(adopted, adopted.disks.front(), found), "virtio0");
 

@@ -128,7 +128,7 @@ TEST_F(Adopted, WhatNoSpecCanSayIsLeftAsItIs) {
 TEST_F(Adopted, DownTakesExactlyItsVms) {
   take_over();
   settle();
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   proxmox::VmCreate other;
   other.vmid = 900;
   other.name = "blue-worker-9";
@@ -150,7 +150,7 @@ TEST_F(Adopted, AForeignVmAtItsIdIsNeverTouched) {
   take_over();
   settle();
   // Somebody destroys worker-2, and the id goes to another VM of the same name.
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   const auto finish = [&](const proxmox::Upid& upid) {
     while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
   };
@@ -197,7 +197,7 @@ TEST_F(Adopted, LosingStateOrLockLosesNoVm) {
 TEST_F(Adopted, DriftIsSeenAndPutRight) {
   take_over();
   settle();
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   proxmox::VmUpdate update;
   update.set["onboot"] = "0";
   client.update("pve1", 311, update);
@@ -276,7 +276,7 @@ TEST_F(Adopted, WhatIsGoneOrOtherIsNamedAndLeft) {
                                             adopt::bpg_vm({800, "pve1", "db", "", "10.0.7.7/16"}));
   const std::string helm = adopt::resource("helm_release", "cilium", "{}");
   const std::string text = tf.state({other, helm});
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   proxmox::VmCreate database;
   database.vmid = 800;
   database.name = "db";
@@ -328,7 +328,7 @@ std::vector<std::string> lines_of(const std::vector<adopt::Left>& left) {
 TEST_F(Adopted, WhatBecameATemplateAContainerOrAnotherMachineIsNamedAndLeft) {
   tf.raise(three_nodes);
   const std::string text = tf.state();
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   const auto finish = [&](const proxmox::Upid& upid) {
     while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
   };
@@ -426,7 +426,7 @@ TEST_F(Adopted, AMemberOfAPoolThatWasBroughtToAnotherImageIsANodeOfItsOwn) {
 TEST_F(Adopted, WithoutAControlPlaneThatAnswersItIsRefused) {
   tf.raise(three_nodes);
   const std::string text = tf.state();
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   const auto upid = client.start_stop("pve1", 310);
   while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
   EXPECT_THAT(refused([&] { tf.adopt(text); }), HasSubstr("no control plane is among the nodes"));
@@ -443,7 +443,7 @@ const std::vector<TerraformNode> three_planes = {
 TEST_F(Adopted, AMemberOfEtcdThatIsOffOrGoneIsRefusedByName) {
   tf.raise(three_planes);
   const std::string text = tf.state();
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   const auto finish = [&](const proxmox::Upid& upid) {
     while (client.find_task(upid)->running) tf.rig.home.world.run_for(std::chrono::seconds{1});
     tf.rig.home.world.run_for(std::chrono::minutes{1});
@@ -481,7 +481,7 @@ TEST_F(Adopted, AMemberOfEtcdThatLeftTheSpecIsShownByStatus) {
   resources::ClusterStatus status = tf.rig.run()->status();
   EXPECT_TRUE(status.healthy);
   EXPECT_EQ(status.etcd, "3 members; blue-cp-3 is in no spec");
-  proxmox::Client client = client_with(tf.rig, tf.rig.home.root_token);
+  test::Administrator client = client_with(tf.rig, tf.rig.home.root_token);
   client.start_stop("pve1", 312);
   tf.rig.home.world.run_for(std::chrono::minutes{2});
   status = tf.rig.run()->status();

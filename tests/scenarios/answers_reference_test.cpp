@@ -2,6 +2,7 @@
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
 #include "scenarios/lab_rig.hpp"
+#include "support/administrator.hpp"
 #include "support/reference.hpp"
 #include "text/json.hpp"
 
@@ -76,7 +77,7 @@ TEST_P(Answers, AreWhatProxmoxDescribes) {
   const bool nine = GetParam();
   LabRig rig{nine ? lab::pve::Release::v9() : lab::pve::Release::v8_4()};
   const proxmox::Access access = rig.access(rig.home.root_token);
-  proxmox::Client client{rig.wire, access};
+  test::Administrator client{rig.wire, access};
   proxmox::VmCreate vm;
   vm.vmid = 100;
   vm.name = "cp-1";

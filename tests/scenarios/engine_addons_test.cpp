@@ -204,7 +204,7 @@ TEST_P(PreparedService, ThatDoesNotRunIsNamedWithWhatItsNodeSaysOfIt) {
   EXPECT_THAT(one.plan(), IsEmpty());
   // One that comes back from a restart without it is found by the next plan.
   fleet.failing_services[service.id] = why;
-  proxmox::Client client = root(one.rig);
+  test::Administrator client = root(one.rig);
   for (const proxmox::VmRow& row : client.vms()) {
     if (row.name.find("worker-1") == std::string::npos) continue;
     wait_for(one.rig, client, client.start_stop("pve1", row.vmid));
@@ -252,7 +252,7 @@ TEST(EnginePrepared, ADataDiskThatSomebodyTookAwayIsNamed) {
   const engine::Report report = one.up();
   ASSERT_TRUE(report.ok()) << problems(report);
   EXPECT_THAT(one.plan(), IsEmpty());
-  proxmox::Client client = root(one.rig);
+  test::Administrator client = root(one.rig);
   const auto rows = client.vms();
   const auto worker = std::find_if(rows.begin(), rows.end(), [](const proxmox::VmRow& row) {
     return row.name.find("worker-1") != std::string::npos;

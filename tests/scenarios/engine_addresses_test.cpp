@@ -111,7 +111,7 @@ TEST(Addresses, AMachineThatGoesOffBeforeAnybodyToldWhereItIsIsStartedAgain) {
 TEST(Addresses, AWorkerThatWasOffWhileItsEndpointMovedFollowsInOneRun) {
   ClusterRig rig;
   raise(rig, dhcp_spec(1, 1));
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   const auto stop = client.start_stop("pve1", 101);
   while (client.find_task(stop)->running) rig.home.world.run_for(1s);
   change_leases(rig, "100");
@@ -228,7 +228,7 @@ TEST(Addresses, ALeaseThatWentToAnotherNodeLeadsToASearch) {
     return nic->substr(nic->find('=') + 1, 17);
   };
   // The second worker is off, and the first one has its address by now.
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   const std::string old = places(rig).at(102);
   const auto stop = client.start_stop("pve1", 102);
   while (client.find_task(stop)->running) rig.home.world.run_for(1s);

@@ -328,7 +328,8 @@ TEST_P(IgnoredButton, DoesNotHoldDownForEver) {
   ASSERT_TRUE(rig.up().ok());
   deafen(rig);
   // A task waits for the guest, for half an hour, and holds the VM's lock meanwhile.
-  proxmox::Client client = client_with(rig, GetParam().ours ? rig.home.token : rig.home.root_token);
+  test::Administrator client =
+      client_with(rig, GetParam().ours ? rig.home.token : rig.home.root_token);
   if (GetParam().reboot)
     client.start_reboot("pve1", 100, 30min);
   else

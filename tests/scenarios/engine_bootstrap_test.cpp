@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using End = engine::StepResult::End;
 
-proxmox::Client administrator(ClusterRig& rig) {
+test::Administrator administrator(ClusterRig& rig) {
   return client_with(rig, rig.home.root_token);
 }
 

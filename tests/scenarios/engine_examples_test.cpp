@@ -106,7 +106,7 @@ TEST(EngineCards, OneThatIsNoPciExpressDeviceComesUpOnTheOldChipset) {
 /// Somebody's machine with what the example knows of it.
 void make_metal(ClusterRig& rig, unsigned vmid, const std::string& address, const std::string& uuid,
                 const std::string& serial) {
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   fetch_image(rig, client, "metal.qcow2", "v1.13.9", "customization: {}\n");
   proxmox::VmCreate create;
   create.vmid = vmid;

@@ -87,7 +87,7 @@ TEST(Existing, AnotherMachineAtAKnownOnesAddressGetsNothing) {
   make_two(rig);
   raise(rig, two_machines());
   // The worker is taken out of its rack, and something else boots at its address.
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   wait_for(rig, client, client.start_stop("pve1", 701));
   make_machine(rig, 702, "10.0.3.2");
   EXPECT_THAT(refused([&] { rig.up(); }),
@@ -223,7 +223,7 @@ TEST(Existing, AnotherMachineTakesAPlaceOnlyIfTheSpecSaysSo) {
   ClusterRig rig;
   make_two(rig);
   raise(rig, two_machines());
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   wait_for(rig, client, client.start_stop("pve1", 701));
   make_machine(rig, 702, "10.0.3.2");
   const std::string its = fmt::format("nodes.w-1.existing: {{ uuid: {} }}", uuid_of(rig, 702));
@@ -310,7 +310,7 @@ TEST(Existing, DownEndsAlthoughAMachineIsDead) {
   ClusterRig rig;
   make_two(rig);
   raise(rig, two_machines());
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   wait_for(rig, client, client.start_stop("pve1", 701));
   resources::RunOptions options;
   options.reset_existing = true;
@@ -468,7 +468,7 @@ TEST(Existing, DownNamesWhomItDidNotFind) {
                                      HasSubstr("w-1 is not reset: nobody knows where it is")));
   EXPECT_TRUE(rig.home.estate.truth(700).configured);
   // One that is off is met nowhere, and the other one is reset.
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   wait_for(rig, client, client.start_stop("pve1", 701));
   rig.write_spec(spec(true));
   const engine::Report down = rig.down(resetting());

@@ -209,7 +209,7 @@ TEST(EngineDown, EndsOnDeadHalfMadeAndGoneVms) {
   rig.write_spec(static_spec(three_and_two));
   ASSERT_TRUE(rig.up().ok());
   // One is gone, one is off, one is paused for good, one ignores its power button.
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(20s);

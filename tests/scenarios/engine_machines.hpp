@@ -6,11 +6,11 @@ namespace rocca::scenarios {
 
 // Whoever else is at work in the simulated home: somebody with all rights.
 
-inline proxmox::Client root(ClusterRig& rig) {
+inline test::Administrator root(ClusterRig& rig) {
   return client_with(rig, rig.home.root_token);
 }
 
-inline void wait_for(ClusterRig& rig, proxmox::Client& client, const proxmox::Upid& upid) {
+inline void wait_for(ClusterRig& rig, test::Administrator& client, const proxmox::Upid& upid) {
   while (client.find_task(upid)->running) rig.home.world.run_for(std::chrono::seconds{1});
   EXPECT_TRUE(client.find_task(upid)->ok()) << client.find_task(upid)->exit_status;
 }
@@ -30,7 +30,7 @@ constexpr const char* with_agent =
     "customization:\n  systemExtensions:\n    officialExtensions: "
     "[siderolabs/qemu-guest-agent]\n";
 
-inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::string& name,
+inline void fetch_image(ClusterRig& rig, test::Administrator& client, const std::string& name,
                         const std::string& version = "v1.11.5",
                         const std::string& customization = with_agent,
                         const std::string& host = "pve1") {
@@ -48,7 +48,7 @@ inline void fetch_image(ClusterRig& rig, proxmox::Client& client, const std::str
 inline void make_template(ClusterRig& rig, unsigned vmid = 9000, const std::string& host = "pve1",
                           const std::string& customization = with_agent,
                           const std::string& version = "v1.11.5") {
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   fetch_image(rig, client, "talos.qcow2", version, customization, host);
   proxmox::VmCreate create;
   create.vmid = vmid;
@@ -75,7 +75,7 @@ inline void make_machine(ClusterRig& rig, unsigned vmid, const std::string& addr
                          const std::string& other = "",
                          const std::string& customization = with_agent,
                          const std::string& version = "v1.11.5") {
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   fetch_image(rig, client, "metal.qcow2", version, customization);
   proxmox::VmCreate create;
   create.vmid = vmid;

@@ -71,7 +71,7 @@ TEST_P(Pending, IsTakenBackWithoutARestart) {
 }
 
 TEST_P(Pending, RemovalIsSeenToo) {
-  proxmox::Client alice = client_with(rig, rig.home.root_token);
+  test::Administrator alice = client_with(rig, rig.home.root_token);
   proxmox::VmUpdate update;
   update.erase = {"cpu"};
   alice.start_update("pve1", 101, update);

@@ -56,7 +56,7 @@ TEST(Power, AShutdownBySomeoneElseBeforeAStartDoesNotCount) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(1, 1)));
   ASSERT_TRUE(rig.up().ok());
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   wait_for(rig, client, client.start_shutdown("pve1", 101, 60s, false));
   rig.home.world.run_for(5s);
   wait_for(rig, client, client.start_vm("pve1", 101));
@@ -74,7 +74,7 @@ TEST(Power, AShutdownBySomeoneElseBeforeAStartDoesNotCount) {
 TEST(Power, AShutdownOfAnEarlierVmOfTheSameIdDoesNotCount) {
   ClusterRig rig;
   make_machine(rig, 100, "10.0.1.99");
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   const auto hears = rig.home.dc.guest_of;
   deafen(rig);
   const auto ignored = client.start_shutdown("pve1", 100, 40s, false);
@@ -99,7 +99,7 @@ TEST(Power, AShutdownThatThisVeryGuestIgnoredCounts) {
   rig.write_spec(static_spec(pools(1, 0)));
   ASSERT_TRUE(rig.up().ok());
   deafen(rig);
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   client.start_shutdown("pve1", 100, 40s, false);
   rig.home.world.run_for(1min);
   EXPECT_TRUE(rig.down().ok());
@@ -113,7 +113,7 @@ TEST(Power, AShutdownThatWasGivenNoTimeDoesNotCount) {
   rig.write_spec(static_spec(pools(1, 0)));
   ASSERT_TRUE(rig.up().ok());
   deafen(rig);
-  proxmox::Client client = root(rig);
+  test::Administrator client = root(rig);
   client.start_shutdown("pve1", 100, 5s, false);
   rig.home.world.run_for(20s);
   EXPECT_TRUE(rig.down().ok());

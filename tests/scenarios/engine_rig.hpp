@@ -11,6 +11,7 @@
 #include "secrets/bundle.hpp"
 #include "spec/load.hpp"
 #include "state/local_store.hpp"
+#include "support/administrator.hpp"
 #include "support/fiber_parker.hpp"
 
 #include <fmt/format.h>
@@ -326,7 +327,7 @@ inline void converges(ClusterRig& rig, std::size_t vms) {
 }
 
 /// Somebody else at the same Proxmox, or we ourselves beside the run.
-inline proxmox::Client client_with(ClusterRig& rig, const std::string& token) {
+inline test::Administrator client_with(ClusterRig& rig, const std::string& token) {
   return {rig.wire,
           {{rig.home.endpoint()}, Secret{token}, net::Tls::pinned(rig.home.first().fingerprint)}};
 }

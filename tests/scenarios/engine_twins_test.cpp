@@ -15,7 +15,7 @@ using testing::Key;
 using testing::Not;
 using testing::StartsWith;
 
-void finish(ClusterRig& rig, proxmox::Client& client, const proxmox::Upid& upid) {
+void finish(ClusterRig& rig, test::Administrator& client, const proxmox::Upid& upid) {
   while (client.find_task(upid)->running) rig.home.world.run_for(std::chrono::seconds{1});
   ASSERT_EQ(client.find_task(upid)->exit_status, "OK");
 }
@@ -50,7 +50,7 @@ void restore(ClusterRig& rig, const std::string& archive, unsigned vmid) {
   ASSERT_NE(at, std::string::npos) << answer.body;
   const auto upid = proxmox::Upid::parse(answer.body.substr(at, answer.body.find('"', at) - at));
   ASSERT_TRUE(upid);
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   finish(rig, client, *upid);
   proxmox::VmUpdate update;
   update.set["name"] = fmt::format("restored-{}", vmid);
@@ -60,7 +60,7 @@ void restore(ClusterRig& rig, const std::string& archive, unsigned vmid) {
 }
 
 void destroy(ClusterRig& rig, unsigned vmid) {
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   if (client.find_status("pve1", vmid)->status == "running")
     finish(rig, client, client.start_stop("pve1", vmid));
   finish(rig, client, client.start_destroy("pve1", vmid, true));
@@ -70,7 +70,7 @@ void destroy(ClusterRig& rig, unsigned vmid) {
 /// A VM of somebody else.
 void make_foreign(ClusterRig& rig, unsigned vmid, const std::string& host = "pve1",
                   const std::string& smbios = "") {
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   proxmox::VmCreate create;
   create.vmid = vmid;
   create.name = fmt::format("db-{}", vmid);
@@ -151,28 +151,34 @@ const Loss losses[] = {{"WithEverythingRemembered", false, false},
 INSTANTIATE_TEST_SUITE_P(Of, Restored, testing::ValuesIn(losses),
                          [](const auto& one) { return std::string(one.param.name); });
 
-TEST(Twins, WhereTheSpecSaysTheIdARestoredVmIsStillTakenWhereItIs) {
+TEST(Twins, WhereTheSpecSaysTheIdARestoredVmStaysOnlyIfTheSpecFollows) {
   ClusterRig rig;
-  rig.write_spec(static_spec(
-      "  nodes:\n"
-      "    cp-1: { role: controlplane, address: 10.0.1.11 }\n"
-      "    w-1: { role: worker, address: 10.0.1.21, machine: { vmid: 130, memory: 4GiB } }\n"));
+  const auto spec = [](unsigned vmid, const char* memory) {
+    return static_spec(fmt::format(
+        "  nodes:\n"
+        "    cp-1: {{ role: controlplane, address: 10.0.1.11 }}\n"
+        "    w-1: {{ role: worker, address: 10.0.1.21, machine: {{ vmid: {}, memory: {} }} }}\n",
+        vmid, memory));
+  };
+  rig.write_spec(spec(130, "4GiB"));
   ASSERT_TRUE(rig.up().ok());
   const std::string archive = back_up(rig, 130);
   destroy(rig, 130);
   restore(rig, archive, 950);
+  const std::vector<std::string> before = identities(rig);
+  EXPECT_THAT(refused([&] { rig.up(); }),
+              AllOf(HasSubstr("--allow replace"), HasSubstr("nodes.w-1.machine.vmid: 950")));
+  EXPECT_EQ(identities(rig), before);
+  rig.write_spec(spec(950, "4GiB"));
   const engine::Report report = rig.up();
   EXPECT_TRUE(report.ok()) << problems(report);
   EXPECT_EQ(rig.home.dc.vms.size(), 2u);
   EXPECT_EQ(option(rig, 950, "name"), "blue-w-1");
   EXPECT_EQ(rig.home.dc.vms.at(950).power, lab::pve::Vm::Power::Running);
-  EXPECT_EQ(locked_vmid(rig, "w-1"), 130u);
+  EXPECT_EQ(locked_vmid(rig, "w-1"), 950u);
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
   // It is switched off and on where it is, too.
-  rig.write_spec(static_spec(
-      "  nodes:\n"
-      "    cp-1: { role: controlplane, address: 10.0.1.11 }\n"
-      "    w-1: { role: worker, address: 10.0.1.21, machine: { vmid: 130, memory: 5GiB } }\n"));
+  rig.write_spec(spec(950, "5GiB"));
   resources::RunOptions options;
   options.policy.allowed.insert(engine::Effect::PowerCycle);
   const engine::Report again = rig.up(options);
@@ -264,7 +270,7 @@ TEST(Twins, TemplatesAndContainersOfOthersDoNotMatter) {
   rig.write_spec(static_spec(pools(1, 1)));
   ASSERT_TRUE(rig.up().ok());
   make_foreign(rig, 950);
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   finish(rig, client, client.start_template("pve1", 950));
   destroy(rig, 101);
   WithContainer listed{rig.counting,
@@ -289,7 +295,7 @@ TEST(Twins, ATemplateThatWasMadeOfANodeIsNamedAndNothingIsMadeBesideIt) {
   const std::string archive = back_up(rig, 101);
   destroy(rig, 101);
   restore(rig, archive, 950);
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   finish(rig, client, client.start_template("pve1", 950));
   heard_of(rig);
   EXPECT_THAT(refused([&] { rig.up(); }),

@@ -55,7 +55,7 @@ TEST(EngineDrift, NamesWhatDiffersSinceWhenAndByWhom) {
   EXPECT_THAT(rig.run()->drift(), IsEmpty());
   rig.home.world.run_for(1h);
   // Somebody stops the worker by hand and gives it more memory.
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(30s);
   proxmox::VmUpdate update;
@@ -127,7 +127,7 @@ TEST(EngineDrift, WhatIsIgnoredIsLeftUntilEitherSideChanges) {
   rig.write_spec(text);
   // What cannot be left, and what does not differ, is said to be so.
   EXPECT_THROW(rig.run()->ignore("vm/w-1", "cores"), Error);
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(30s);
   client.start_destroy("pve1", 101, true);
@@ -248,7 +248,7 @@ TEST(EngineDrift, AsksTheHostsWhereAVmWasBefore) {
   EXPECT_EQ(drift[0].by, "anna@pam");
   EXPECT_EQ(drift[0].perhaps, "");
   // Destroyed where nobody remembers it to have been.
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   client.start_stop("pve2", 101);
   rig.home.world.run_for(30s);
   client.start_destroy("pve2", 101, true);
@@ -263,7 +263,7 @@ TEST(EngineDrift, CardsAndDisksCanBeAccepted) {
   ClusterRig rig;
   rig.write_spec(two_nodes);
   ASSERT_TRUE(rig.up().ok());
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   const auto config = client.find_whole_config("pve1", 101);
   proxmox::VmUpdate update;
   update.set["net0"] = *config->find("net0") + ",tag=20";
@@ -342,7 +342,7 @@ TEST(EngineStatus, ShowsEveryNodeAndEtcd) {
     EXPECT_LT(until[file], now + 400 * 24h) << file;
   }
   // Two of three are gone: etcd has no quorum, and says so.
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
   client.start_stop("pve1", 101);
   rig.home.world.run_for(2min);
@@ -473,7 +473,7 @@ TEST(EngineBootstrap, ALostClusterIsNotQuietlyMadeAnew) {
   rig.write_spec(static_spec(pools(1, 0)));
   ASSERT_TRUE(rig.up().ok());
   // The only control plane is lost with its disk; the state remembers that etcd was there.
-  proxmox::Client client = client_with(rig, rig.home.root_token);
+  test::Administrator client = client_with(rig, rig.home.root_token);
   client.start_stop("pve1", 100);
   rig.home.world.run_for(30s);
   client.start_destroy("pve1", 100, true);

@@ -3,6 +3,7 @@
 #include "lab/faults.hpp"
 
 #include "scenarios/lab_rig.hpp"
+#include "support/administrator.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -73,7 +74,7 @@ class Site : public LabRig {
     return {};
   }
 
-  proxmox::Client client;
+  test::Administrator client;
 };
 
 template <class Call>
@@ -191,7 +192,7 @@ TEST(Faults, AnotherEndpointAnswersWhileTheFirstIsDown) {
   proxmox::Access access = site.access(site.home.token);
   access.tls = net::Tls::authority(site.home.dc.authority.certificate_pem());
   access.endpoints = {"https://pve.home:8006", "https://pve2.home:8006"};
-  proxmox::Client client{site.wire, access};
+  test::Administrator client{site.wire, access};
   EXPECT_EQ(client.nodes().size(), 3u);
 }
 

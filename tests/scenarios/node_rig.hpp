@@ -11,6 +11,7 @@
 #include "secrets/bundle.hpp"
 #include "secrets/x509.hpp"
 #include "spec/load.hpp"
+#include "support/administrator.hpp"
 #include "talos/client.hpp"
 #include "talos/config_input.hpp"
 
@@ -242,7 +243,7 @@ class NodeRig {
   lab::Home home;
   lab::InlineParker parker;
   lab::Wire wire;
-  proxmox::Client pve;
+  test::Administrator pve;
   MemoryFiles files;
   spec::Spec spec;
 

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "scenarios/lab_rig.hpp"
+#include "support/administrator.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -53,7 +54,7 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
     rig.finish(root, root.start_template("pve1", pattern));
   }
 
-  void fetch(proxmox::Client& client, const std::string& name) {
+  void fetch(test::Administrator& client, const std::string& name) {
     proxmox::Download download;
     download.storage = "local";
     download.filename = name;
@@ -61,7 +62,7 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
     rig.finish(client, client.start_download("pve1", download));
   }
 
-  void create(proxmox::Client& client, Vmid vmid) {
+  void create(test::Administrator& client, Vmid vmid) {
     proxmox::VmCreate vm;
     vm.vmid = vmid;
     vm.name = fmt::format("node-{}", vmid);
@@ -252,7 +253,7 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
   }
 
   LabRig rig;
-  proxmox::Client root, ours;
+  test::Administrator root, ours;
   proxmox::Scope scope;
   std::optional<Act> prepared;
   std::string said;  // by the Proxmox, when it refused

@@ -54,7 +54,7 @@ class TerraformRig {
 
   void raise(std::vector<TerraformNode> wanted) {
     nodes = std::move(wanted);
-    proxmox::Client client = client_with(rig, rig.home.token);
+    test::Administrator client = client_with(rig, rig.home.token);
     std::set<std::string> images;
     for (const TerraformNode& node : nodes)
       if (images.insert(schematic_with(node.extensions)).second) download(client, node);
@@ -72,7 +72,7 @@ class TerraformRig {
   /// Where it is, as the simulated hosts know it.
   std::string where(const TerraformNode& node) {
     if (!node.address.empty()) return node.address;
-    proxmox::Client client = client_with(rig, rig.home.token);
+    test::Administrator client = client_with(rig, rig.home.token);
     const auto links = client.find_agent_interfaces("pve1", node.vmid);
     if (links)
       for (const auto& link : *links)
@@ -168,7 +168,7 @@ class TerraformRig {
     return credentials_of(*rig.bundle, rig.home.world.now()).talos;
   }
 
-  void finish(proxmox::Client& client, const proxmox::Upid& upid) {
+  void finish(test::Administrator& client, const proxmox::Upid& upid) {
     while (client.find_task(upid)->running) rig.home.world.run_for(std::chrono::seconds{1});
     const auto task = client.find_task(upid);
     if (!task->ok()) throw Error(Fault::Rejected, upid.type + ": " + task->exit_status);
@@ -178,7 +178,7 @@ class TerraformRig {
     return fmt::format("talos-{}-nocloud.qcow2", schematic_with(node.extensions).substr(0, 8));
   }
 
-  void download(proxmox::Client& client, const TerraformNode& node) {
+  void download(test::Administrator& client, const TerraformNode& node) {
     proxmox::Download image;
     image.storage = "local";
     image.content = "import";
@@ -189,7 +189,7 @@ class TerraformRig {
   }
 
   /// The options that bpg sends: see vectors/bpg for its spellings.
-  void make_vm(proxmox::Client& client, const TerraformNode& node) {
+  void make_vm(test::Administrator& client, const TerraformNode& node) {
     proxmox::VmCreate create;
     create.vmid = node.vmid;
     create.name = node.name;

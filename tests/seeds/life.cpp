@@ -463,7 +463,7 @@ class Life {
     return all[dice_.below(all.size())];
   }
 
-  proxmox::Client administrator() {
+  test::Administrator administrator() {
     return {rig_.wire,
             {{rig_.home.endpoint()},
              Secret{rig_.home.root_token},

@@ -191,8 +191,7 @@ bool Promises::is_fresh_clone(const lab::pve::Vm& vm) const {
       (smbios != nullptr && smbios->find("sku=") != std::string::npos))
     return false;
   return std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
-    const Uuid uuid = engine::derive_uuid(rig_.bundle->cluster_id, node);
-    return notes->find(to_string(uuid)) != std::string::npos;
+    return notes->starts_with(fmt::format("rocca is creating blue/{} from a template: ", node));
   });
 }
 
