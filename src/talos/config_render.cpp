@@ -464,7 +464,9 @@ Value masked(const Value& value, std::string_view key, const std::vector<Secret>
   if (value.is_map()) {
     Value out = Value::map();
     for (const text::Entry& entry : value.entries()) {
-      const bool variable = (key == "env" || key == "variables") && sounds_secret(entry.key);
+      // Variables, and the headers that Talos asks for manifests with.
+      const bool named = key == "env" || key == "variables" || key == "extraManifestHeaders";
+      const bool variable = named && sounds_secret(entry.key);
       out.set(entry.key, variable ? Value::string("***") : masked(entry.value, entry.key, hidden));
     }
     return out;

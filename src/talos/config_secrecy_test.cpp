@@ -366,6 +366,15 @@ TEST(Before, HidesASecretInTheSpellingOfTalos) {
   EXPECT_THAT(all_of(changes), Not(HasSubstr("5044")));
 }
 
+TEST(After, HidesTheHeadersOfManifestsByTheirNames) {
+  const auto changes = shown_changes(empty_config,
+                                     "machine: {}\ncluster:\n  extraManifestHeaders: { "
+                                     "Authorization: Bearer swordfish, X-Room: attic }\n",
+                                     minor, {});
+  EXPECT_THAT(all_of(changes), Not(HasSubstr("swordfish")));
+  EXPECT_THAT(all_of(changes), HasSubstr("attic"));
+}
+
 TEST(Keys, OfDigestsComeFromTheBundle) {
   secrets::Bundle one = config_tests::bundle();
   secrets::Bundle other = one;
