@@ -47,6 +47,7 @@ TalosNode::TalosNode(Fleet& fleet, Machine machine, NodeTiming timing)
       machine_(std::move(machine)),
       timing_(timing),
       entropy_(world_.fork(fmt::format("talos/{}", fleet.nodes_.size()))),
+      member_lists_(world_.fork(fmt::format("talos/{}/member lists", fleet.nodes_.size()))),
       release_(Version::parse(machine_.version).value_or(Version{})),
       store_(world_),
       host_(world_.network().new_host()) {

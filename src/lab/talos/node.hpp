@@ -138,6 +138,9 @@ struct NodeTiming {
   Duration node_ready = std::chrono::seconds{5};
   Duration shutdown = std::chrono::seconds{2};
   Duration upgrade = std::chrono::seconds{30};
+  /// Of 1000 questions for etcd's members while a learner runs, those that reach the learner, which
+  /// refuses them. Talos asks any of the control planes.
+  unsigned learner_answers = 0;
 };
 
 enum class Stage {
@@ -210,6 +213,8 @@ class TalosNode {
   bool is_control_plane() const { return config_ && config_->is_control_plane(); }
   std::shared_ptr<EtcdCluster> etcd() const { return disk_.etcd; }
   bool etcd_runs() const;
+  /// Its etcd process ends and is back after this time.
+  void restart_etcd(Duration away);
   bool apiserver_runs() const noexcept { return apiserver_; }
   /// Its kubelet runs and has found the cluster's API server.
   bool registered() const noexcept { return node_registered_; }
@@ -297,6 +302,8 @@ class TalosNode {
   Routine<void> run_etcd(Stop stop);
   Routine<void> promote_etcd(Stop stop);
   bool is_learner() const;
+  bool reaches_learner(const EtcdCluster& cluster);
+  Routine<void> start_etcd_again(Duration away, Stop stop);
   void stop_etcd();
   /// Tells its etcd cluster whom this member reaches.
   void place_etcd();
@@ -415,6 +422,7 @@ class TalosNode {
   Machine machine_;
   NodeTiming timing_;
   SeededEntropy entropy_;
+  SeededEntropy member_lists_;  // which member answers
   Version release_;
   SystemDisk disk_;
   ResourceStore store_;

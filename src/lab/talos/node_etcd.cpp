@@ -54,6 +54,34 @@ bool TalosNode::is_learner() const {
   return self != nullptr && self->learner;
 }
 
+bool TalosNode::reaches_learner(const EtcdCluster& cluster) {
+  const bool any =
+      std::any_of(cluster.members().begin(), cluster.members().end(),
+                  [](const EtcdCluster::Member& each) { return each.learner && each.started; });
+  return any && timing_.learner_answers > 0 && member_lists_.below(1000) < timing_.learner_answers;
+}
+
+void TalosNode::restart_etcd(Duration away) {
+  if (!etcd_runs() || !disk_.etcd) return;
+  stop_etcd();
+  set_service("etcd", "Waiting",
+              "Runner Containerd(etcd) exited without error, going to restart it");
+  services_["etcd"].unknown = services_["etcd"].healthy = false;
+  services_["etcd"].last_message = "service not running";
+  publish();
+  world_.spawn(contained(start_etcd_again(away, new_stop())));
+}
+
+Routine<void> TalosNode::start_etcd_again(Duration away, Stop stop) {
+  co_await world_.sleep(away, stop.get());
+  if (!disk_.etcd || disk_.etcd->find(disk_.etcd_member) == nullptr || etcd_runs()) co_return;
+  disk_.etcd->set_started(disk_.etcd_member, true);
+  set_service("etcd", "Running",
+              fmt::format("Started task etcd (PID {}) for container etcd", ++pid_));
+  co_await world_.sleep(timing_.etcd_healthy, stop.get());
+  if (etcd_runs() && etcd_has_leader()) set_health("etcd", true);
+}
+
 Pauses Pauses::of_asking(const World& world, const std::string& hostname, Duration jitter) {
   return {world.fork("etcd/asks/" + hostname), jitter};
 }
@@ -238,6 +266,9 @@ Routine<void> TalosNode::etcd_members(std::shared_ptr<Call> call) {
       request.query_local() ? (etcd_runs() ? disk_.etcd : nullptr) : find_cluster();
   const bool led = cluster == disk_.etcd ? etcd_has_leader() : cluster && cluster->has_quorum();
   if (!led) co_await hang(call);
+  // Asked through the cluster, any control plane answers for all, and a learner refuses.
+  const bool by_learner = request.query_local() ? is_learner() : reaches_learner(*cluster);
+  if (by_learner) refuse(Code::FailedPrecondition, "etcdserver: rpc not supported for learner");
   pb::EtcdMemberListResponse response;
   pb::EtcdMembers& list = *response.add_messages();
   for (const EtcdCluster::Member& member : cluster->members()) {
