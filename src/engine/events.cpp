@@ -10,6 +10,8 @@ const char* to_string(Event::Kind kind) noexcept {
       return "acted";
     case Event::Kind::Waiting:
       return "waiting";
+    case Event::Kind::StillWaiting:
+      return "still waiting";
     case Event::Kind::Settled:
       return "settled";
     case Event::Kind::Failed:

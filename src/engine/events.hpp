@@ -14,9 +14,10 @@ namespace rocca::engine {
 /// are made of.
 struct Event {
   enum class Kind {
-    Started,  ///< a step begins
-    Acted,    ///< an act was begun: `text` says which ("create", "resize", "start")
-    Waiting,  ///< `text` is what it waits for; sent when it changes
+    Started,       ///< a step begins
+    Acted,         ///< an act was begun: `text` says which ("create", "resize", "start")
+    Waiting,       ///< `text` is what it waits for; sent when it changes
+    StillWaiting,  ///< the same wait goes on: `text`, `took` since it began, `limit`
     Settled,
     Failed,    ///< `error`
     Skipped,   ///< `text` is the address whose failure is the cause
@@ -31,6 +32,7 @@ struct Event {
   std::optional<Error> error;
   std::optional<Duration> took;
   std::optional<Duration> estimate;
+  std::optional<Duration> limit{};  ///< StillWaiting: after so long it fails
 };
 
 const char* to_string(Event::Kind kind) noexcept;

@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
 constexpr Duration least_wait = 10ms;  // a kind that says "ask at once" must not stop time
 constexpr Duration most_backoff = 15s;
 constexpr unsigned most_lost = 5;
+constexpr Duration remind_every = 30s;   // of a wait that goes on
+constexpr Duration explain_after = 90s;  // the likely cause is looked for
+constexpr Duration least_pause = 1s;     // between waits that end and begin again
 
 bool may_pass(Fault fault) {
   return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost;
@@ -104,6 +107,7 @@ class Execution {
     Step& step = add(planned.address);
     step.planned = true;
     step.action = planned.change.action;
+    step.perhaps = planned.change.perhaps;
     step.bound = std::max({planned.change.effect, planned.change.perhaps, Effect::Live});
     step.estimate = planned.estimate;
     step.patience = step.resource->patience(planned.change);
@@ -246,12 +250,29 @@ class Execution {
       schedule_.act_begun(address);
       if (!step->first_act) step->first_act = now;
       step->patience = step->resource->patience(step->change);
-      if (step->refusals == 0) step->deadline = now + step->patience;
+      set_deadline(*step, now);
       step->cost = std::max(step->cost, step->change.effect);
       ++step->acts;
+      if (step->change.waits) ++step->waits;
     }
-    if (!step->deadline) step->deadline = now + step->patience;
+    if (!step->deadline) {
+      step->deadline = now + step->patience;
+      // What an earlier run began is waited for once, not once more by this run's own wait.
+      if (step->stage == Stage::OldReceipt) step->waits_until = step->deadline;
+    }
     begin_call(*step);
+  }
+
+  /// Waits in a row share one deadline; every other operation has its own.
+  static void set_deadline(Step& step, Tick now) {
+    const Tick own = now + step.patience;
+    if (step.change.waits) {
+      step.waits_until = std::min(step.waits_until.value_or(own), own);
+      step.deadline = step.waits_until;
+    } else if (step.refusals == 0) {
+      if (!step.exhausted) step.waits_until.reset();
+      step.deadline = own;
+    }
   }
 
   void say_turn(const Schedule::Queued& queued) {
@@ -296,11 +317,18 @@ class Execution {
           step.receipt = step.resource->apply(world, step.change, step.live);
         }
         break;
+      case Stage::Explain:
+        step.explanation = step.resource->explain(world);
+        break;
     }
   }
 
   void call_ended(Step& step) {
     if (abandoned()) return;
+    if (step.stage == Stage::Explain) {
+      explained(step);
+      return;
+    }
     if (step.error) {
       failed(step);
       return;
@@ -317,6 +345,8 @@ class Execution {
       case Stage::Unknown:
       case Stage::Probe:
         answered(step);
+        break;
+      case Stage::Explain:
         break;
     }
   }
@@ -338,10 +368,22 @@ class Execution {
       return;
     }
     if (step.action == Action::None) step.action = step.change.action;
+    Tick when = runner_.now();
+    if (step.change.waits) {
+      const bool again = step.completed && step.completed->waits;
+      if (again && step.waits_until && when >= *step.waits_until) {
+        time_out(step, step.waiting_for.empty() ? step.change.reason : step.waiting_for, "");
+        return;
+      }
+      // Its wait was over, and it is not as desired after all: a state that comes and goes.
+      step.repeats = again ? step.repeats + 1 : 0;
+      if (again)
+        when += std::min<Duration>(least_pause * (1u << std::min(step.repeats, 4u)), most_backoff);
+    }
     step.stage = Stage::Act;
     schedule_.set_lanes(step.address, step.resource->lanes(&step.change));
     if (!step.resource->announces(step.change)) {
-      schedule_.again(step.address, runner_.now());
+      schedule_.again(step.address, when);
       return;
     }
     schedule_.hold(step.address);
@@ -358,13 +400,17 @@ class Execution {
 
   void acted(Step& step) {
     step.refusals = 0;
+    const bool only_waits = step.change.waits || step.receipt.act.starts_with("wait");
+    // It follows the same operation of an earlier run, which was waited for long enough.
+    if (only_waits && step.exhausted) step.deadline = step.waits_until;
+    if (!only_waits) step.exhausted = false;
     step.made = step.made || step.change.action == Action::Create;
     const std::string& token = step.receipt.token;
     journal_.add({begun(step, token.empty() ? bare_receipt : token, runner_.clock())});
     emit(Event::Kind::Acted, &step,
          step.receipt.act.empty() ? to_string(step.change.action) : step.receipt.act);
     step.stage = Stage::Probe;
-    step.waiting_for.clear();
+    if (!step.change.waits) step.waiting_for.clear();
     if (!step.receipt.waiting_for.empty()) say_wait(step, step.receipt.waiting_for);
     schedule_.again(step.address, runner_.now() + std::min(step.receipt.ask_after, left(step)));
   }
@@ -406,8 +452,25 @@ class Execution {
 
   void say_wait(Step& step, const std::string& what) {
     if (what == step.waiting_for) return;
+    const bool begins = step.waiting_for.empty();
     step.waiting_for = what;
+    step.reminded = runner_.now();
+    if (begins || !step.waiting_since) {
+      step.waiting_since = runner_.now();
+      step.asked_why = false;
+    }
     emit(Event::Kind::Waiting, &step, what);
+  }
+
+  /// A long wait is reported again with its reason, so that a log never falls silent.
+  void remind(Step& step) {
+    const Tick now = runner_.now();
+    if (!step.reminded || now - *step.reminded < remind_every) return;
+    step.reminded = now;
+    Event event = make(Event::Kind::StillWaiting, &step, step.waiting_for);
+    if (step.waiting_since) event.took = now - *step.waiting_since;
+    if (step.deadline) event.limit = event.took.value_or(Duration{}) + (*step.deadline - now);
+    send(event);
   }
 
   void wait(Step& step, const std::string& what, Duration how_long) {
@@ -416,8 +479,10 @@ class Execution {
       leave(step);
       return;
     }
+    remind(step);
     if (out_of_patience(step) && step.stage == Stage::OldReceipt) {
-      emit(Event::Kind::Noted, &step, "an act of an earlier run does not end: " + what);
+      emit(Event::Kind::Noted, &step, "an operation of an earlier run has not ended: " + what);
+      step.exhausted = true;
       look(step, runner_.now());
       return;
     }
@@ -425,6 +490,7 @@ class Execution {
       time_out(step, what, "");
       return;
     }
+    if (ask_why(step)) return;
     schedule_.again(step.address,
                     runner_.now() + std::min(std::max(how_long, least_wait), left(step)));
   }
@@ -443,7 +509,50 @@ class Execution {
     Error error(Fault::Timeout,
                 fmt::format("still waiting after {}: {}", to_rough_string(step.patience), what));
     if (!hint.empty()) error.hint(hint);
-    fail(step, std::move(error));
+    fail_explained(step, std::move(error));
+  }
+
+  // ---- why it takes so long
+
+  /// Once in a long wait the likely cause is looked for, while the wait goes on.
+  bool ask_why(Step& step) {
+    if (step.asked_why || schedule_.closed() || !step.resource->explains()) return false;
+    if (!step.waiting_since || runner_.now() - *step.waiting_since < explain_after) return false;
+    step.asked_why = true;
+    explain(step);
+    return true;
+  }
+
+  void explain(Step& step) {
+    step.explanation.reset();
+    step.explained_at = std::exchange(step.stage, Stage::Explain);
+    schedule_.again(step.address, runner_.now());
+  }
+
+  void explained(Step& step) {
+    // An explanation that could not be found changes nothing.
+    const std::optional<Explanation> why = step.error ? std::nullopt : step.explanation;
+    step.error.reset();
+    step.stage = step.explained_at;
+    if (step.failure) {
+      Error error = *std::exchange(step.failure, std::nullopt);
+      if (why && !why->full.empty()) error.hint(why->full);
+      fail(step, std::move(error));
+      return;
+    }
+    if (why && !why->likely.empty())
+      emit(Event::Kind::Noted, &step, "likely cause: " + why->likely);
+    schedule_.again(step.address, runner_.now());
+  }
+
+  /// A timeout is explained before it is reported.
+  void fail_explained(Step& step, Error error) {
+    if (schedule_.closed() || !error.hint().empty() || !step.resource->explains()) {
+      fail(step, std::move(error));
+      return;
+    }
+    step.failure = std::move(error);
+    explain(step);
   }
 
   void failed(Step& step) {
@@ -454,7 +563,7 @@ class Execution {
       lose(step, error);
       return;
     }
-    if (may_pass(fault) && !out_of_patience(step)) {
+    if (may_pass(fault) && !out_of_patience(step) && !step.exhausted) {
       unsigned& tries = acting ? step.refusals : step.attempts;
       const Duration backoff = std::min<Duration>(1s * (1u << std::min(tries, 4u)), most_backoff);
       ++tries;
@@ -464,8 +573,9 @@ class Execution {
       }
       // Nothing was done. What has to be done may be another thing by then.
       if (--step.acts == 0) step.first_act.reset();
-      emit(Event::Kind::Waiting, &step, error.message());
-      step.waiting_for = error.message();
+      if (step.change.waits) --step.waits;
+      say_wait(step, error.message());
+      remind(step);
       const std::optional<Tick> deadline = step.deadline;
       if (step.acts == 0 && !schedule_.closed()) schedule_.act_undone(step.address);
       look(step, runner_.now() + std::min(backoff, left(step)));
@@ -474,12 +584,16 @@ class Execution {
     }
     if (step.stage == Stage::OldReceipt && fault != Fault::Interrupted) {
       // How an act of another run ended is no verdict on this one: what is there, is.
-      emit(Event::Kind::Noted, &step, "an act of an earlier run ended with: " + error.message());
+      emit(Event::Kind::Noted, &step,
+           "an operation of an earlier run ended with: " + error.message());
+      step.exhausted = out_of_patience(step);
       look(step, runner_.now());
       return;
     }
     if (may_pass(fault)) {
       time_out(step, error.message(), error.hint());
+    } else if (fault == Fault::Timeout) {
+      fail_explained(step, std::move(error));
     } else {
       fail(step, std::move(error));
     }
@@ -526,7 +640,8 @@ class Execution {
     const bool did = step.acts > 0;
     // An act of an earlier run may have ended in this one, and left it elsewhere than it was.
     const bool moved = step.live && step.known && *step.known != step.live->facts;
-    if (did || moved) changed_[step.address] = step.cost;
+    // What it was planned to cost at most, others may cost that go by it.
+    if (did || moved) changed_[step.address] = std::max(step.cost, step.perhaps);
     // Nobody that needs it has begun yet.
     worlds_.learn(step.address, step.live ? std::optional{step.live->facts} : std::nullopt);
     if (step.planned || did)

@@ -58,6 +58,10 @@ struct Change {
   std::string keep;
   /// It cannot all be seen yet: the costliest that may come to light in the same run.
   Effect perhaps = Effect::None;
+  /// Nothing is to be done but to wait for what `reason` says. However often the state changes
+  /// meanwhile, all waits in a row end within the kind's patience, and none of them is judged as a
+  /// change without effect.
+  bool waits = false;
 
   bool none() const { return action == Action::None && refusal.empty(); }
   friend bool operator==(const Change&, const Change&) = default;
@@ -93,6 +97,12 @@ struct NotYet {
   std::vector<Lane> with{};  // what the next asking takes part in besides: it goes to another door
 };
 using Progress = std::variant<Ready, NotYet>;
+
+/// Why something does not happen, as far as the platform can tell.
+struct Explanation {
+  std::string likely;  // the likeliest cause and its fix, in one line; empty: unknown
+  std::string full;    // facts and causes, for the hint of an error; empty: unknown
+};
 
 /// One thing we keep true: a value that says what is wanted, nothing else. Effects come in as
 /// World&; diff gets none and cannot cheat. A step is a loop: read, diff, one short act, probe
@@ -136,6 +146,12 @@ class Resource {
   /// At least how long making it takes, as far as that can be said beforehand: who has the longest
   /// way before it goes first.
   virtual Duration takes() const { return std::chrono::seconds{1}; }
+
+  /// Why a wait of this resource takes so long or has timed out. Reads only. Called once during a
+  /// long wait and once after a timeout, before the failure is reported.
+  virtual std::optional<Explanation> explain(World&) const { return std::nullopt; }
+  /// False: `explain` has nothing to say, and is not called.
+  virtual bool explains() const { return false; }
 
   /// True: that this act begins is durable before it begins, so that a killed run finds it out by
   /// `probe_unknown`. For acts that must not be repeated (bootstrap, apply in maintenance mode).

@@ -28,8 +28,9 @@ const char* doing(Action action) {
 }
 
 std::optional<Error> no_progress(Step& step) {
+  if (step.change.waits) return std::nullopt;  // bounded by its patience
   step.repeats = step.completed == step.change ? step.repeats + 1 : 0;
-  if (step.repeats < most_repeats && step.acts < most_acts) return std::nullopt;
+  if (step.repeats < most_repeats && step.acts - step.waits < most_acts) return std::nullopt;
   const Change& change = step.change;
   if (change.fields.empty())
     return Error(Fault::Rejected, fmt::format("'{}' ends well and has no effect: {}",

@@ -17,15 +17,17 @@ struct Step {
     Read,
     Act,
     Probe,
+    Explain,  // asks why it waits so long, or why it has failed
   };
 
   std::string address;
   const Resource* resource = nullptr;
   bool leftover = false;
   bool planned = false;
-  bool unread = false;           // by the plan
-  Action action = Action::None;  // for people: what was planned, or else the first that was done
-  Effect bound = Effect::Live;   // the costliest that was agreed to
+  bool unread = false;            // by the plan
+  Action action = Action::None;   // for people: what was planned, or else the first that was done
+  Effect bound = Effect::Live;    // the costliest that was agreed to
+  Effect perhaps = Effect::None;  // of its plan, where not everything could be seen
   std::optional<Duration> estimate;
   std::optional<Error> refused;  // known before it begins
 
@@ -42,13 +44,23 @@ struct Step {
   std::optional<Tick> first_act;
   std::optional<Tick> deadline;
   Duration patience{};
+  /// The end of all waits in a row, those for an operation of an earlier run included.
+  std::optional<Tick> waits_until;
+  bool exhausted = false;  // an operation of an earlier run used up the patience
   std::string waiting_for;
-  unsigned attempts = 0;  // of this call
-  unsigned refusals = 0;  // acts in a row that were not even begun
+  std::optional<Tick> waiting_since;  // for `waiting_for`
+  std::optional<Tick> reminded;       // when its wait was last reported
+  std::optional<Explanation> explanation;
+  std::optional<Error> failure;       // reported after it was explained
+  bool asked_why = false;             // during this wait
+  Stage explained_at = Stage::Probe;  // where it goes on afterwards
+  unsigned attempts = 0;              // of this call
+  unsigned refusals = 0;              // acts in a row that were not even begun
   Effect cost = Effect::Live;
   unsigned lost = 0;
   std::optional<state::Fields> known{};  // facts that others went by until now
   unsigned acts = 0;
+  unsigned waits = 0;               // of these, those that only waited
   bool joined = false;              // its next asking takes part in more lanes than its kind's own
   std::optional<Change> completed;  // the change of the last act that ended well
   unsigned repeats = 0;

@@ -142,6 +142,7 @@ void Board::take(const Event& event) {
       step.waiting_for.clear();
       break;
     case Event::Kind::Waiting:
+    case Event::Kind::StillWaiting:
       step.waiting_for = event.text;
       break;
     case Event::Kind::Settled:
@@ -316,11 +317,19 @@ std::optional<std::string> plain_line(const Event& event) {
       return head + address + ": " + text;
     case Event::Kind::Waiting:
       return head + address + ": waiting for " + text;
+    case Event::Kind::StillWaiting:
+      return head + address + ": still waiting" +
+             (event.took ? " after " + counted(*event.took) : "") +
+             (event.limit ? " (at most " + counted(*event.limit) + ")" : "") + " for " + text;
     case Event::Kind::Settled:
       return head + address + ": done" +
              (event.took ? " after " + to_rough_string(*event.took) : "");
     case Event::Kind::Failed:
-      return head + address + ": failed: " + (event.error ? visible(event.error->message()) : text);
+      return head + address +
+             ": failed: " + (event.error ? visible(event.error->message()) : text) +
+             (event.error && !event.error->hint().empty()
+                  ? "\n         " + visible(event.error->hint(), 9)
+                  : "");
     case Event::Kind::Skipped:
       return head + address + ": skipped, because " + text + " failed";
     case Event::Kind::Stopping:
@@ -350,6 +359,7 @@ std::string event_line(const Event& event) {
   };
   if (event.took) out.set("tookSeconds", seconds(*event.took));
   if (event.estimate) out.set("estimateSeconds", seconds(*event.estimate));
+  if (event.limit) out.set("limitSeconds", seconds(*event.limit));
   return text::emit_json(text::with_valid_text(std::move(out))) + "\n";
 }
 

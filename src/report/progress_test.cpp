@@ -127,12 +127,19 @@ TEST(PlainLines, SayWhatHappens) {
   using Kind = Event::Kind;
   Event failed = event(Kind::Failed, "vm/worker-1", "", 50);
   failed.error = Error(Fault::Rejected, "storage local-lvm is full");
+  Event explained = event(Kind::Failed, "machine/cp-1", "", 50);
+  explained.error = Error(Fault::Timeout, "still waiting after 10m: the Talos API to answer")
+                        .hint("Proxmox says: running\nlikely cause:\n  1. a wrong VLAN");
+  Event still = event(Kind::StillWaiting, "vm/cp-1", "Proxmox task resize on pve1", 34);
+  still.took = seconds{90};
+  still.limit = seconds{900};
   Event settled = event(Kind::Settled, "vm/cp-1", "", 40);
   settled.took = seconds{19};
   for (const Event& one :
        {event(Kind::Started, "vm/cp-1", "", 21), event(Kind::Acted, "vm/cp-1", "resize", 30),
-        event(Kind::Waiting, "vm/cp-1", "Proxmox task resize on pve1", 31), settled, failed,
-        event(Kind::Skipped, "machine/worker-1", "vm/worker-1", 50),
+        event(Kind::Waiting, "vm/cp-1", "Proxmox task resize on pve1", 31), still,
+        event(Kind::Noted, "vm/cp-1", "likely cause: the storage is slow", 35), settled, failed,
+        explained, event(Kind::Skipped, "machine/worker-1", "vm/worker-1", 50),
         event(Kind::Stopping, "", "", 51)})
     all += plain_line(one).value_or("(nothing)") + "\n";
   rocca::test::expect_golden("report/plain.txt", all);

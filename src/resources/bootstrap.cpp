@@ -160,6 +160,12 @@ class BootstrapKind final : public Thing {
   Receipt destroy(World&, const Live&) const override { return {}; }
   std::vector<Lane> lanes(const Change*) const override { return {}; }
   Duration patience(const Change&) const override { return wish_.timeout; }
+  bool explains() const override { return true; }
+  std::optional<engine::Explanation> explain(World& world) const override {
+    const auto loss = explain_etcd(world);
+    if (!loss) return std::nullopt;
+    return engine::Explanation{loss->substr(0, loss->find('\n')), *loss};
+  }
 
  protected:
   Fields wishes() const override { return {{"cluster", wish_.cluster}}; }
@@ -170,6 +176,7 @@ class BootstrapKind final : public Thing {
     change.action = Action::Update;
     change.effect = Effect::Live;
     change.reason = std::move(reason);
+    change.waits = true;
     return change;
   }
 

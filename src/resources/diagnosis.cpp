@@ -412,4 +412,13 @@ Symptoms examine(World& world, const std::string& name) {
   return s;
 }
 
+engine::Explanation explain_node(World& world, const std::string& node) {
+  const Symptoms symptoms = examine(world, node);
+  const std::vector<Cause> causes = diagnose(symptoms);
+  const Cause& likeliest = causes.front();
+  return {likeliest.fix.empty() ? likeliest.what
+                                : fmt::format("{} ({})", likeliest.what, likeliest.fix),
+          render(symptoms, causes)};
+}
+
 }  // namespace rocca::resources

@@ -3,6 +3,7 @@
 #include "base/address.hpp"
 #include "base/clock.hpp"
 #include "base/uuid.hpp"
+#include "engine/resource.hpp"
 #include "resources/world.hpp"
 
 #include <cstdint>
@@ -69,6 +70,9 @@ std::string render(const Symptoms& symptoms, const std::vector<Cause>& causes);
 /// Who has the address of a node whose VM is about to be made, in words; empty: nobody is heard
 /// there. One short knock where nobody is.
 std::string occupant(World& world, const std::string& node);
+
+/// Why a node stays silent or does not become healthy.
+engine::Explanation explain_node(World& world, const std::string& node);
 
 /// Reads the facts; what cannot be read is left out.
 Symptoms examine(World& world, const std::string& node);

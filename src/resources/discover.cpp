@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/kinds.hpp"
+#include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "talos/waits.hpp"
 
@@ -26,13 +27,14 @@ constexpr Duration boots = 30s;
 // The agent starts with the network. One that is silent for longer does not tell anything.
 constexpr Duration agent_starts = 60s;
 
-/// Who is at an address: its hardware's UUID, whichever door it opens.
+/// Who is at an address: its hardware's UUID, whichever door it opens. `host_name` is the node that
+/// is looked for: it may still show a certificate for the address it had before.
 std::optional<Uuid> who_is_at(World& world, const std::string& address,
-                              std::optional<Duration> knock = {}) {
+                              const std::string& host_name, std::optional<Duration> knock = {}) {
   talos::Access access = world.access(address);
   if (knock) access.connect_timeout = *knock;
-  const talos::Sight sight =
-      talos::look(world.transport, access, world.stop, talos::Detail::Status);
+  talos::Sight sight = talos::look(world.transport, access, world.stop, talos::Detail::Status);
+  if (!host_name.empty()) sight = look_by_name(world, address, host_name, std::move(sight));
   if (sight.door != talos::Door::Ours && sight.door != talos::Door::Maintenance)
     return std::nullopt;
   talos::Client client =
@@ -66,7 +68,8 @@ std::optional<std::string> ask_agent(World& world, const Fields& vm) {
 
 /// The address that the kernel of this machine has for the VM's card: rocca often stands in the
 /// same network. A neighbour that left may still be listed, so who is there is asked.
-std::optional<std::string> ask_neighbours(World& world, const Fields& vm, const Uuid& uuid) {
+std::optional<std::string> ask_neighbours(World& world, const Fields& vm, const Uuid& uuid,
+                                          const std::string& host_name) {
   const auto mac = MacAddress::parse(fact(vm, "mac"));
   const auto table = world.files.find("/proc/net/arp");
   if (!mac || !table) return std::nullopt;
@@ -75,7 +78,8 @@ std::optional<std::string> ask_neighbours(World& world, const Fields& vm, const 
     for (const std::string& word : split(line, ' '))
       if (!word.empty()) words.push_back(word);
     if (words.size() < 4 || MacAddress::parse(words[3]) != mac || words[2] == "0x0") continue;
-    if (IpAddress::parse(words[0]) && who_is_at(world, words[0]) == uuid) return words[0];
+    if (IpAddress::parse(words[0]) && who_is_at(world, words[0], host_name) == uuid)
+      return words[0];
   }
   return std::nullopt;
 }
@@ -91,7 +95,7 @@ std::optional<Cidr> searchable(const spec::Spec& spec) {
 
 /// Asks the subnet, a part of it or all, until the machine is met.
 std::optional<std::string> search(World& world, const Cidr& subnet, const Uuid& uuid,
-                                  Effort effort) {
+                                  const std::string& host_name, Effort effort) {
   Search& found = world.survey.search;
   const std::size_t begun = found.rounds();
   do {
@@ -99,14 +103,14 @@ std::optional<std::string> search(World& world, const Cidr& subnet, const Uuid& 
     // All of them, even once it is found: nobody else asks these in this round.
     for (const IpAddress& address : found.next(subnet, at_a_glance)) {
       const std::string where = to_string(address);
-      const auto who = who_is_at(world, where, short_knock);
+      const auto who = who_is_at(world, where, host_name, short_knock);
       if (who) found.met(*who, where);
       if (who == uuid) here = where;
     }
     if (here) return here;
     // Somebody else may have met it meanwhile; where it was before does not count.
     if (const auto elsewhere = found.find(uuid);
-        elsewhere && who_is_at(world, *elsewhere, short_knock) == uuid)
+        elsewhere && who_is_at(world, *elsewhere, host_name, short_knock) == uuid)
       return elsewhere;
   } while (effort == Effort::Search && found.rounds() == begun);
   return std::nullopt;
@@ -154,7 +158,18 @@ void until_told(World& world, const std::string& address, Told what) {
 
 std::optional<std::string> address_of_vm(World& world, const Fields& vm, const Uuid& uuid) {
   if (auto told = ask_agent(world, vm)) return told;
-  return ask_neighbours(world, vm, uuid);
+  return ask_neighbours(world, vm, uuid, fact(vm, "name"));
+}
+
+talos::Sight look_by_name(World& world, const std::string& address, const std::string& host_name,
+                          talos::Sight seen) {
+  if (seen.door != talos::Door::Foreign) return seen;
+  talos::Access access = world.access(address);
+  access.tls.server_name = host_name;
+  talos::Sight named = talos::look(world.transport, access, world.stop, talos::Detail::Services);
+  if (named.door != talos::Door::Ours) return seen;
+  world.survey.is_called(address, host_name);
+  return named;
 }
 
 Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid, Effort effort) {
@@ -163,28 +178,34 @@ Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
   if (wanted != nullptr && wanted->address) return {to_string(**wanted->address), ""};
   Search& met = world.survey.search;
   const std::string silence = "whereabouts of " + node;
-  const auto found = [&](const std::string& address) -> Whereabouts {
+  const std::string name = wanted == nullptr ? "" : wanted->host_name;
+  const auto told_at = [&](const std::string& address) -> Whereabouts {
+    // Others ask it there as well: what is known of it may be from before its lease changed.
+    world.survey.opened(address_found(node), address);
+    return {address, ""};
+  };
+  const auto found = [&](const std::string& address) {
     met.met(uuid, address);
     world.survey.wait_anew(silence);
-    return {address, ""};
+    return told_at(address);
   };
   const auto this_run = met.find(uuid);
   const std::string last =
       this_run ? *this_run : fact(world.known(machine_address(node)), "address");
-  const std::optional<Uuid> who = last.empty() ? std::nullopt : who_is_at(world, last);
+  const std::optional<Uuid> who = last.empty() ? std::nullopt : who_is_at(world, last, name);
   if (who == uuid) return found(last);
   const Duration silent = world.survey.waiting_since(silence);
   const auto vm = world.known(vm_address(node));
   if (!vm && (wanted == nullptr || wanted->machine)) return {"", "its VM"};
   if (vm && has_agent(wanted))
-    if (const auto told = ask_agent(world, *vm)) return {*told, ""};
+    if (const auto told = ask_agent(world, *vm)) return told_at(*told);
   if (vm)
-    if (const auto near = ask_neighbours(world, *vm, uuid)) return found(*near);
+    if (const auto near = ask_neighbours(world, *vm, uuid, name)) return found(*near);
   const auto subnet = searchable(spec);
   const bool still_boots = this_run && !who && silent < boots;
   const bool agent_may_speak = has_agent(wanted) && silent < agent_starts;
   if (subnet && !still_boots && !agent_may_speak)
-    if (const auto there = search(world, *subnet, uuid, effort)) return found(*there);
+    if (const auto there = search(world, *subnet, uuid, name, effort)) return found(*there);
   // Its lease may have gone to another machine, which must not be taken for it.
   if (!last.empty() && !who) return {last, ""};
   if (has_agent(wanted)) return {"", "the guest agent to tell the node's address"};

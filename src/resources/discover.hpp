@@ -31,6 +31,13 @@ Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
 /// of this machine. `vm` are its facts. Nothing: nobody tells.
 std::optional<std::string> address_of_vm(World& world, const Fields& vm, const Uuid& uuid);
 
+/// A worker with another lease shows a certificate for the one before until a control plane has
+/// signed another, which it may not find until its configuration says where. Our authority has
+/// signed it for the node's name as well: where `seen` is Foreign the node is asked by its name,
+/// and from then on always.
+talos::Sight look_by_name(World& world, const std::string& address, const std::string& host_name,
+                          talos::Sight seen);
+
 /// The wait for a machine that was started to answer; `Survey` has it from the start on.
 std::string boot_of(const std::string& node);
 /// Firmware and kernel alone take longer.

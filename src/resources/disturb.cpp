@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/kubernetes.hpp"
 #include "resources/quorum.hpp"
@@ -60,31 +61,35 @@ bool answers(const talos::Sight& sight) {
   return sight.door == talos::Door::Ours || sight.door == talos::Door::Maintenance;
 }
 
-talos::Sight look_at(World& world, const std::string& where) {
-  if (where.empty()) return {};
-  return talos::look(world.transport, world.access(where), world.stop);
-}
-
 std::string host_name_of(const World& world, const std::string& node) {
   const spec::Node* wanted = world.cluster.spec.find_node(node);
   return wanted == nullptr ? node : wanted->host_name;
+}
+
+talos::Sight look_at(World& world, const std::string& node, const std::string& where) {
+  if (where.empty()) return {};
+  return look_by_name(world, where, host_name_of(world, node),
+                      talos::look(world.transport, world.access(where), world.stop));
 }
 
 /// Services begin anew there while etcd goes on: the others must do the work meanwhile.
 void wait_for_others(World& world, const Disturbance& disturbance) {
   for (const engine::Member& member : etcd_view(world).members)
     if (member.node != disturbance.node && member.voting && !member.healthy)
-      throw Error(Fault::Busy, fmt::format("{} is not healthy; {} is not disturbed before it is",
-                                           member.node, disturbance.node));
+      throw_not_yet(world, disturbance.node,
+                    Error(Fault::Busy, fmt::format("{} is not healthy; {} is not disturbed before "
+                                                   "it is",
+                                                   member.node, disturbance.node)));
   if (!disturbance.api) return;
   for (const spec::Node* other : world.cluster.spec.control_planes()) {
     const std::string where = address_of(world, other->name);
     if (other->name == disturbance.node || where.empty()) continue;
     if (const std::string trouble = kubernetes_trouble(world, where); !trouble.empty())
-      throw Error(Fault::Busy,
-                  fmt::format("the API server of {} does not answer ({}); {} is not disturbed "
-                              "before it does",
-                              other->name, trouble, disturbance.node));
+      throw_not_yet(
+          world, disturbance.node,
+          Error(Fault::Busy, fmt::format("the API server of {} does not answer ({}); {} is not "
+                                         "disturbed before it does",
+                                         other->name, trouble, disturbance.node)));
   }
 }
 
@@ -95,12 +100,14 @@ void wait_for_workers(World& world, const std::string& node) {
   for (const spec::Node* other : world.cluster.spec.workers()) {
     // One that is about to be made has nobody to miss it.
     if (other->name == node || !world.known(machine_address(other->name))) continue;
-    const talos::Sight sight = look_at(world, address_of(world, other->name));
+    const talos::Sight sight = look_at(world, other->name, address_of(world, other->name));
     if (!answers(sight))
-      throw Error(Fault::Busy,
-                  fmt::format("{} does not answer{}; {} is not disturbed before it does",
-                              other->name, sight.told.empty() ? "" : " (" + sight.told + ")", node))
-          .hint(fmt::format("put {} right first, or take it out of the spec", other->name));
+      throw_not_yet(
+          world, node,
+          Error(Fault::Busy,
+                fmt::format("{} does not answer{}; {} is not disturbed before it does", other->name,
+                            sight.told.empty() ? "" : " (" + sight.told + ")", node))
+              .hint(fmt::format("put {} right first, or take it out of the spec", other->name)));
   }
   world.survey.workers_answer();
 }
@@ -119,9 +126,10 @@ std::string trouble_of_worker(const Disturbance& disturbance, const talos::Sight
 
 /// What it lacks of what it had; empty: nothing.
 std::string trouble_of(World& world, const Disturbance& disturbance, const std::string& where) {
-  if (disturbance.worker) return trouble_of_worker(disturbance, look_at(world, where));
+  if (disturbance.worker)
+    return trouble_of_worker(disturbance, look_at(world, disturbance.node, where));
   if (!disturbance.begun && !disturbance.led) return "";
-  const talos::Sight sight = look_at(world, where);
+  const talos::Sight sight = look_at(world, disturbance.node, where);
   if (!disturbance.led) return answers(sight) ? "" : talos::until_secure(sight).waiting_for;
   if (const talos::Progress etcd = talos::until_etcd(sight); !etcd.done) return etcd.waiting_for;
   if (std::string etcd = etcd_trouble(world, where, host_name_of(world, disturbance.node));
@@ -146,6 +154,7 @@ auto flags_of(Of& disturbance) {
 }
 
 void begin_wait(World& world, const Disturbance& disturbance) {
+  turn_has_come(world, disturbance.node);
   const std::string wait = wait_of(disturbance.node);
   world.survey.wait_anew(wait);
   world.survey.wait_begins(wait, "being well again", disturbance.settles());
@@ -184,7 +193,7 @@ Duration Disturbance::settles() const {
 
 void before_disturbing(World& world, Disturbance& disturbance, const std::string& where) {
   refuse_after_loss(world, disturbance.node);
-  const talos::Sight sight = look_at(world, where);
+  const talos::Sight sight = look_at(world, disturbance.node, where);
   if (disturbance.worker) {
     disturbance.answered = answers(sight);
     disturbance.ran = talos::until_running(sight).done && runs(sight, kubelet);

@@ -34,6 +34,7 @@ constexpr const char* told = "told";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
 constexpr const char* config_in_force = "config";
+constexpr const char* pending = "pending";  // what its configuration cannot be compared without
 // What differs is one value: `differs: EFFECT`, then before and after, a line each.
 constexpr const char* differs = "differs: ";
 // A fact: digests of what was secret in the configuration that settled last.
@@ -88,6 +89,7 @@ class MachineKind final : public Thing {
     std::size_t workers = 0;  // of the cluster
     bool existing = false;
     Uuid uuid;               // nothing is applied to a machine that has another one
+    bool pinned = false;     // an existing machine that rocca.lock remembers from an earlier `up`
     bool uuid_known = true;  // false: an existing machine that was never met
     std::string fixed;       // the spec's address; empty: DHCP's
     Version talos;
@@ -95,6 +97,7 @@ class MachineKind final : public Thing {
     std::string installer;  // the image that would bring it there
     Duration boot_timeout{};
     Duration bootstrap_timeout{};
+    bool before_bootstrap = false;    // it may have its configuration, and the cluster has no etcd
     std::string applied;              // digest of the configuration that settled last; empty: never
     std::string nowhere;              // why it could never be found; empty: it can
     std::string host;                 // of its VM
@@ -179,11 +182,20 @@ class MachineKind final : public Thing {
       change.action = wish_.applied.empty() ? Action::Create : Action::Update;
       change.effect = Effect::Live;
       change.reason = fmt::format("it does not answer{}", text.empty() ? "" : " (" + text + ")");
+      change.waits = true;
       change.perhaps = at_most();
       if (change.perhaps > Effect::Live)
         change.reason +=
             fmt::format(", and what its configuration lacks shows when it does (at most: {})",
                         to_string(change.perhaps));
+      return change;
+    }
+    if (const std::string text = fact(live->fields, pending); !text.empty()) {
+      change.action = Action::Update;
+      change.effect = Effect::Live;
+      change.reason = text;
+      change.waits = true;
+      change.perhaps = std::max(at_most(), Effect::Service);
       return change;
     }
     for (const auto& [path, value] : live->fields) {
@@ -193,8 +205,9 @@ class MachineKind final : public Thing {
       change.fields.push_back({path, lines.at(1), lines.at(2), effect.value_or(Effect::Live)});
     }
     conclude(change);
-    if (wish_.existing && !change.fields.empty() && wish_.applied.empty()) {
-      // It ran before we met it: what it has stays unless the user says otherwise.
+    if (wish_.existing && !change.fields.empty() && wish_.applied.empty() && !wish_.pinned) {
+      // It ran before an `up` of this cluster configured it: what it has stays unless the user says
+      // otherwise.
       change.effect = std::max(change.effect, Effect::Replace);
       change.action = Action::Update;
       change.reason = "it runs a configuration of this cluster that is not the rendered one";
@@ -267,9 +280,16 @@ class MachineKind final : public Thing {
     return lanes;
   }
 
-  Duration patience(const Change&) const override {
-    // A worker's API opens only once a control plane signs its certificate: after bootstrap.
-    return wish_.boot_timeout + (wish_.control_plane ? 0s : wish_.bootstrap_timeout);
+  /// The boot alone has its own timeout. A worker that has its configuration opens its API only
+  /// once a control plane has signed its certificate, which the first bootstrap comes before.
+  Duration patience(const Change& change) const override {
+    const bool boots = change.waits && !wish_.before_bootstrap;
+    return wish_.boot_timeout + (wish_.control_plane || boots ? 0s : wish_.bootstrap_timeout);
+  }
+
+  bool explains() const override { return true; }
+  std::optional<engine::Explanation> explain(World& world) const override {
+    return explain_node(world, wish_.node);
   }
 
   /// A machine that is to have another name leaves under its old one first.
@@ -325,17 +345,8 @@ class MachineKind final : public Thing {
     return sight;
   }
 
-  /// A worker with another lease shows a certificate for the one before until a control plane has
-  /// signed another, which it may not find until its configuration says where. Our authority has
-  /// signed it for the node's name as well: by that it is asked from now on.
   talos::Sight told_by_name(World& world, const std::string& address, talos::Sight sight) const {
-    if (sight.door != talos::Door::Foreign) return sight;
-    talos::Access access = world.access(address);
-    access.tls.server_name = wish_.host_name;
-    talos::Sight named = talos::look(world.transport, access, world.stop, Detail::Services);
-    if (named.door != talos::Door::Ours) return sight;
-    world.survey.is_called(address, wish_.host_name);
-    return named;
+    return look_by_name(world, address, wish_.host_name, std::move(sight));
   }
 
   Secret render(World& world, const std::string& where, talos::Client& client) const {
@@ -452,6 +463,10 @@ class MachineKind final : public Thing {
       if (extension.name == "schematic") live.facts["schematic"] = extension.version;
     const auto active = client.find_config();
     if (active) live.facts[config_seen] = digest(active->reveal()).substr(0, 16);
+    if (const std::string missing = unknown_endpoint(world); !missing.empty()) {
+      live.fields = {{door, "ours"}, {pending, missing}};
+      return;
+    }
     const Secret wanted = render(world, live.id, client);
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
     const auto changes =
@@ -478,6 +493,16 @@ class MachineKind final : public Thing {
     const Change role = refuse_role(wish_.node, /*was_control_plane=*/!wish_.control_plane);
     live.fields[refused] = role.refusal;
     live.fields[hint_of] = role.hint;
+  }
+
+  /// The endpoint is the lease of a control plane that is yet to be made.
+  std::string unknown_endpoint(World& world) const {
+    const auto planes = world.cluster.spec.control_planes();
+    if (!wish_.endpoint_from_dhcp || planes.empty() || planes.front()->name == wish_.node)
+      return "";
+    const std::string& first = planes.front()->name;
+    if (!world.cluster.around.first_address.empty() || !address_of(world, first).empty()) return "";
+    return fmt::format("its endpoint is the address of {}, which is not known yet", first);
   }
 
   /// Another version or schematic than the spec's is an upgrade, not a configuration.
@@ -687,6 +712,8 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   const std::optional<Uuid> uuid = cluster.find_uuid(node.name);
   wish.uuid_known = uuid.has_value();
   if (uuid) wish.uuid = *uuid;
+  if (const auto locked = cluster.lock.nodes.find(node.name); locked != cluster.lock.nodes.end())
+    wish.pinned = wish.existing && locked->second.uuid == uuid && uuid && !locked->second.vmid;
   if (node.address) wish.fixed = to_string(**node.address);
   wish.nowhere = cannot_be_found(spec, node);
   if (node.machine) {
@@ -716,6 +743,8 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   if (const state::Item* item = ground.item(machine_address(node.name))) {
     wish.applied = item->settled ? item->applied : "";
     wish.secrecy.remembered = fact(item->facts, secrets_seen);
+    wish.before_bootstrap =
+        !ground.prior.bootstrapped && (item->settled || item->receipt != until_answer);
   }
   // What is wanted, as far as it is known before anything runs: the spec's own words.
   talos::Surroundings around = cluster.around;

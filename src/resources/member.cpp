@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/diagnosis.hpp"
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/node_object.hpp"
@@ -50,6 +51,7 @@ class MemberKind final : public Thing {
     change.action = Action::Update;
     change.effect = Effect::Live;
     change.reason = "waits for " + health;
+    change.waits = true;
     return change;
   }
 
@@ -77,6 +79,10 @@ class MemberKind final : public Thing {
     return {{"talos/" + wish_.node, 1, Lane::Hold::Call}};
   }
   Duration patience(const Change&) const override { return wish_.timeout; }
+  bool explains() const override { return true; }
+  std::optional<engine::Explanation> explain(World& world) const override {
+    return explain_node(world, wish_.node);
+  }
   // All wait for etcd and the API behind it; a worker is there when it is there.
   Duration takes() const override { return wish_.control_plane ? 20s : 5s; }
   bool goes_with(const std::string& needed) const override {
@@ -96,9 +102,10 @@ class MemberKind final : public Thing {
     const std::string where = address_of(world, wish_.node);
     if (where.empty()) return "its address";
     const auto detail = wish_.control_plane ? talos::Detail::Services : talos::Detail::Status;
-    const talos::Sight sight =
+    const talos::Sight sight = look_by_name(
+        world, where, wish_.host_name,
         told != nullptr ? glance(world, where, detail).sight
-                        : talos::look(world.transport, world.access(where), world.stop, detail);
+                        : talos::look(world.transport, world.access(where), world.stop, detail));
     if (sight.door == talos::Door::Foreign) return "a machine of this cluster at " + where;
     const talos::Progress running = talos::until_running(sight);
     if (!wish_.control_plane) return running.done ? "" : running.waiting_for;

@@ -80,6 +80,7 @@ class PreparedKind final : public Thing {
     change.action = Action::Update;
     change.effect = Effect::Live;
     change.reason = "it lacks " + live->fields.at("lacks");
+    change.waits = true;
     return change;
   }
   Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {

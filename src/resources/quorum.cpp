@@ -1,6 +1,7 @@
 #include "resources/quorum.hpp"
 
 #include "base/error.hpp"
+#include "base/units.hpp"
 #include "resources/kinds.hpp"
 #include "resources/survey.hpp"
 #include "talos/waits.hpp"
@@ -13,7 +14,21 @@ namespace rocca::resources {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+std::string turn_of(const std::string& node) {
+  return "turn of " + node;
+}
+
+}  // namespace
+
+std::string address_found(const std::string& node) {
+  return "address of " + node;
+}
+
 std::string address_of(const World& world, const std::string& node) {
+  if (const std::string found = world.survey.door_of(address_found(node)); !found.empty())
+    return found;
   if (const std::string seen = fact(world.known(machine_address(node)), "address"); !seen.empty())
     return seen;
   const spec::Node* wanted = world.cluster.spec.find_node(node);
@@ -98,7 +113,21 @@ void refuse_after_loss(World& world, const std::string& node) {
 void wait_for_quorum(World& world, const std::string& node) {
   refuse_after_loss(world, node);
   const engine::Verdict verdict = quorum_gate(world, node);
-  if (!verdict.allowed) throw Error(Fault::Busy, verdict.reason);
+  if (!verdict.allowed) throw_not_yet(world, node, Error(Fault::Busy, verdict.reason));
+  turn_has_come(world, node);
+}
+
+void throw_not_yet(World& world, const std::string& node, const Error& reason) {
+  const Duration most = world.cluster.spec.timeouts.boot;
+  if (world.survey.waiting_since(turn_of(node)) < most) throw reason;
+  Error late(Fault::Timeout,
+             fmt::format("still waiting after {}: {}", to_rough_string(most), reason.message()));
+  if (!reason.hint().empty()) late.hint(reason.hint());
+  throw late;
+}
+
+void turn_has_come(World& world, const std::string& node) {
+  world.survey.wait_anew(turn_of(node));
 }
 
 }  // namespace rocca::resources

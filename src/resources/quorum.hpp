@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/error.hpp"
 #include "engine/guards.hpp"
 #include "resources/world.hpp"
 
@@ -9,8 +10,12 @@
 
 namespace rocca::resources {
 
-/// Where a node is reached: as it turned out in this run, as the spec says, or as was remembered.
-/// Empty: nobody knows yet.
+/// The name under which `Survey::opened` keeps where a node without an address of its own was found
+/// in this run.
+std::string address_found(const std::string& node);
+
+/// Where a node is reached: as the spec says, as it was found in this run, or as was remembered.
+/// Empty: not known yet.
 std::string address_of(const World& world, const std::string& node);
 
 /// etcd as its members themselves tell it.
@@ -27,7 +32,12 @@ EtcdView etcd_view(World& world);
 engine::Verdict quorum_gate(World& world, const std::string& node);
 /// Throws if another control plane has not come back from what this run did to it.
 void refuse_after_loss(World& world, const std::string& node);
-/// Throws Error(Busy) while it may not: the act is tried again, as long as its patience lasts.
+/// Another node keeps `node` from being disrupted. Error(Busy), to be asked again; once that has
+/// lasted as long as a boot may take, Error(Timeout).
+[[noreturn]] void throw_not_yet(World& world, const std::string& node, const Error& reason);
+/// It may be disrupted now: the next such wait begins anew.
+void turn_has_come(World& world, const std::string& node);
+/// Throws as above while quorum does not allow it.
 void wait_for_quorum(World& world, const std::string& node);
 
 }  // namespace rocca::resources

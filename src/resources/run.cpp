@@ -8,8 +8,6 @@
 #include "locking/resolve.hpp"
 #include "resources/addon_source.hpp"
 #include "resources/choose.hpp"
-#include "resources/diagnosis.hpp"
-#include "resources/etcd_loss.hpp"
 #include "resources/handover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/kubernetes_things.hpp"
@@ -543,25 +541,6 @@ engine::Report Run::Impl::carry_out(Look& look, state::Lock& lock, const engine:
                          doors.runner, events, how, stop);
 }
 
-/// A node that never answered: what Proxmox shows of it is worth more than "timeout".
-void Run::Impl::explain(Look& look, engine::Report& report) {
-  if (report.interrupted) return;
-  for (auto& [address, result] : report.steps) {
-    if (!result.error || result.error->fault() != Fault::Timeout) continue;
-    const std::string kind = engine::kind_of(address);
-    if (kind == "bootstrap")
-      with_world(look, [&result = result](World& world) {
-        if (const auto lost = explain_etcd(world)) result.error->hint(*lost);
-      });
-    if (kind != "machine" && kind != "member") continue;
-    const std::string node = address.substr(address.find('/') + 1);
-    with_world(look, [&, &result = result](World& world) {
-      const Symptoms symptoms = examine(world, node);
-      result.error->hint(render(symptoms, diagnose(symptoms)));
-    });
-  }
-}
-
 Run::Run(Cluster cluster, Doors doors, RunOptions options, std::stop_token stop)
     : impl_(
           std::make_unique<Impl>(std::move(cluster), doors, std::move(options), std::move(stop))) {}
@@ -596,7 +575,6 @@ engine::Report Run::up(const engine::EventSink& events) {
   engine::EffectPolicy policy = impl.options.policy;
   policy.protect = policy.protect || *impl.cluster.spec.protect;
   engine::Report report = impl.carry_out(*impl.up, *lock, events, policy);
-  impl.explain(*impl.up, report);
   // What was found out on the way comes out the same the next time.
   spec::Lock learned = impl.cluster.lock;
   for (const auto& [address, item] : impl.up->prior.items) {

@@ -122,7 +122,6 @@ struct Run::Impl {
   std::optional<proxmox::Vmid> vmid_of(const spec::Node& node) const;
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
   std::vector<std::string> targets(const engine::Desired& desired) const;
-  void explain(Look& look, engine::Report& report);
   engine::Report carry_out(Look& look, state::Lock& lock, const engine::EventSink& events,
                            const engine::EffectPolicy& policy);
 };

@@ -92,6 +92,7 @@ class SetKind final : public Thing {
       change.action = Action::Update;
       change.effect = Effect::Live;
       change.reason = "waits for " + waiting->second;
+      change.waits = true;
       return change;
     }
     conclude(change);

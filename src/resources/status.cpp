@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "net/http.hpp"
+#include "resources/discover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/run_impl.hpp"
@@ -90,7 +91,9 @@ NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip,
     status.problem = "its address is not known";
     return status;
   }
-  const talos::Sight sight = talos::look(world.transport, world.access(status.address), world.stop);
+  const talos::Sight sight =
+      look_by_name(world, status.address, node.host_name,
+                   talos::look(world.transport, world.access(status.address), world.stop));
   switch (sight.door) {
     case talos::Door::Closed:
       status.stage = "no answer";

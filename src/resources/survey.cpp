@@ -32,6 +32,10 @@ constexpr Duration a_moment = 500ms;
 // It is asked ever more rarely: a list that tells of it again comes first.
 constexpr Duration off_for = 5s;
 constexpr unsigned most_doublings = 6;
+// A host that accepts requests and does not answer them makes each one wait until it times out: one
+// such wait is enough for all that ask there.
+constexpr Duration long_silence = 10s;
+constexpr Duration mute_for = 20s;
 // The cluster's list tells power from statistics that are broadcast every ten seconds.
 constexpr Duration statistics_lag = 12s;
 
@@ -173,13 +177,23 @@ auto Survey::asking(proxmox::Client& client, const std::string& host, Body&& bod
     const std::lock_guard lock{mutex_};
     const auto off = off_.find(host);
     if (off != off_.end() && clock_.tick() < off->second.until) throw_off(host);
+    const auto mute = mute_.find(host);
+    if (mute != mute_.end() && clock_.tick() < mute->second.until)
+      throw engine::Proven(mute->second.error);
   }
+  const Tick asked = clock_.tick();
   try {
     auto answer = body();
     const std::lock_guard lock{mutex_};
     off_.erase(host);
+    mute_.erase(host);
     return answer;
   } catch (const Error& error) {
+    const bool no_answer = error.fault() == Fault::Lost || error.fault() == Fault::Timeout;
+    if (no_answer && clock_.tick() - asked >= long_silence) {
+      const std::lock_guard lock{mutex_};
+      mute_.insert_or_assign(host, Mute{clock_.tick() + mute_for, error});
+    }
     if (error.fault() != Fault::Unreachable || !proves_off(client, host)) throw;
   }
   throw_off(host);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "engine/guards.hpp"
 #include "engine/resource.hpp"
 #include "proxmox/client.hpp"
@@ -283,6 +284,11 @@ class Survey {
     unsigned times = 0;
   };
   std::map<std::string, Off> off_;  // hosts
+  struct Mute {
+    Tick until{};
+    Error error;
+  };
+  std::map<std::string, Mute> mute_;  // hosts that let a request wait until it timed out
   std::map<proxmox::Vmid, std::string> expected_;
   std::set<std::string> not_ours_to_end_;  // UPIDs
   std::map<std::string, Tick> asked_;      // by UPID

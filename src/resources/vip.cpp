@@ -27,6 +27,7 @@ class VipKind final : public Thing {
     change.action = Action::Update;
     change.effect = Effect::Live;
     change.reason = live->fields.at("answers");
+    change.waits = true;
     return change;
   }
 

@@ -360,8 +360,16 @@ class Life {
       throw Broken{fmt::format("it came back as another one:\n{}\nwas\n{}", join(after, "\n"),
                                join(before, "\n"))};
     watch_.inner = &rig_.wire;
-    if (const auto status = rig_.run()->status(); !status.healthy)
-      throw Broken{"it is up, and its status is not healthy: " + status.etcd};
+    const auto status = rig_.run()->status();
+    if (!status.healthy) {
+      std::string text = "it is up, and its status is not healthy: etcd: " + status.etcd;
+      for (const resources::NodeStatus& node : status.nodes)
+        if (!node.healthy)
+          text +=
+              fmt::format("\n{} ({}): {} {}", node.name, node.address, node.stage, node.problem);
+      if (!status.vip.empty() && status.vip_owner.empty()) text += "\nno node has " + status.vip;
+      throw Broken{text};
+    }
     raze();
   }
 
