@@ -8,6 +8,7 @@
 #include "cli/invocation.hpp"
 #include "cli/live_screen.hpp"
 #include "cli/proxmox_access.hpp"
+#include "cli/slow_answers.hpp"
 #include "report/progress.hpp"
 #include "resources/outside.hpp"
 #include "sources/resolver.hpp"
@@ -59,6 +60,14 @@ Secret patch_secret(const Secret& secret) {
   const std::size_t line = text.find('\n');
   if (end != std::string::npos && line > end) text.resize(end + 1);
   return Secret::take(std::move(text));
+}
+
+/// The first word about a far side that does not answer comes within seconds.
+std::unique_ptr<net::Transport> speaking(Context& context) {
+  SlowAnswers::Options options;
+  options.say = [&context](const std::string& line) { context.err << line << "\n" << std::flush; };
+  options.is_quiet = [] { return LiveScreen::is_shown(); };
+  return std::make_unique<SlowAnswers>(context.transport(), std::move(options));
 }
 
 }  // namespace
@@ -137,7 +146,7 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
       invocation_(invocation),
       stop_(std::move(stop)),
       spec_(load_cluster(context, cluster)),
-      transport_(context.transport()) {
+      transport_(speaking(context)) {
   options_.policy = policy_of(spec_, invocation);
   options_.who = who_am_i(context);
   options_.doing = doing;

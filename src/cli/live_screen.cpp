@@ -30,6 +30,7 @@ report::Style style_of(const Context& context, std::size_t& height) {
 
 LiveScreen::LiveScreen(Context& context, const engine::Plan& plan)
     : context_(context), live_(context.terminal.err), board_(plan) {
+  ++shown_;
   if (live_) ticker_ = std::jthread([this](std::stop_token stop) { tick(std::move(stop)); });
 }
 
@@ -71,6 +72,7 @@ void LiveScreen::finish() {
   const std::scoped_lock lock{mutex_};
   if (finished_) return;
   finished_ = true;
+  --shown_;
   if (live_) draw();
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "report/progress.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <iosfwd>
 #include <mutex>
@@ -24,6 +25,8 @@ class LiveScreen {
   void take(const engine::Event& event);
   /// The last picture stays on the screen; nothing is drawn after it.
   void finish();
+  /// Does any screen show how a run goes? Then nothing else is printed on this terminal.
+  static bool is_shown() { return shown_ > 0; }
 
  private:
   void draw();
@@ -32,6 +35,7 @@ class LiveScreen {
   Context& context_;
   bool live_;
   report::Board board_;
+  static inline std::atomic<int> shown_ = 0;  // of this process
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::size_t drawn_ = 0;  // lines of the last picture, to go back over
