@@ -163,7 +163,8 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
   options_.locked = knows("locked") && invocation.is_set("locked");
   options_.force_lock = knows("take-over") && invocation.is_set("take-over");
   options_.outside = outside();
-  runner_ = engine::pool_runner(options_.parallelism + 1, context.clock);
+  const unsigned calls = options_.parallelism + 1;
+  runner_ = context.runner ? context.runner(calls) : engine::pool_runner(calls, context.clock);
   cluster_ = open();
   begin();
 }

@@ -14,6 +14,9 @@
 #include <string>
 #include <string_view>
 
+namespace rocca::engine {
+class Runner;
+}
 namespace rocca::net {
 class Transport;
 }
@@ -60,6 +63,8 @@ struct Context {
   std::function<std::stop_token()> settle_on_signals = {};
   /// Standard output for the user's own data, byte for byte; empty where that is a terminal.
   std::ostream* exact_out = nullptr;
+  /// What a run's calls run on, at most so many at once; nothing: a pool of threads.
+  std::function<std::unique_ptr<engine::Runner>(unsigned calls)> runner = {};
 
   /// Where decrypted files and the like go: nothing in them is escaped, unless a person reads it.
   std::ostream& data() const { return exact_out != nullptr ? *exact_out : out; }

@@ -101,6 +101,8 @@ bool says(const std::string& yaml, const std::vector<std::string>& path) {
 int run_drift(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "drift", context.stop()};
   const std::vector<Drift> drifts = cluster.run().drift();
+  if (const std::string& notice = cluster.run().plan().notice; !notice.empty())
+    context.err << "note: " << notice << "\n";
   print(context, invocation, report::to_value(drifts),
         report::render(drifts, cluster.run().changed_by_spec(), cluster.name(), context.clock.now(),
                        {.colour = context.terminal.colour_out, .width = context.terminal.width}));

@@ -51,6 +51,8 @@ struct Summary {
 struct Plan {
   std::string cluster;
   std::vector<std::string> targets;  // empty: everything
+  /// What has to be said before the steps: why some of them are there. Empty: nothing.
+  std::string notice;
   std::vector<Planned> steps;  // in an order that respects every arrow; unchanged ones are left out
   Summary summary;
   std::map<std::string, std::string> failed;  // could not be read

@@ -173,6 +173,9 @@ std::string render_kept(const engine::Plan& plan, const Style& style) {
 
 std::string render(const engine::Plan& plan, const Style& style) {
   std::string out;
+  if (!plan.notice.empty())
+    out += ink(style, Ink::Yellow, wrap(plan.notice, std::max<std::size_t>(style.width, 60), 0)) +
+           "\n\n";
   for (const Planned& step : plan.steps) render_step(out, step, style);
   for (const auto& [address, why] : plan.failed) {
     out += fmt::format("{} {}\n", ink(style, Ink::Red, "  ?"),
@@ -193,6 +196,7 @@ std::string render(const engine::Plan& plan, const Style& style) {
 Value to_value(const engine::Plan& plan) {
   Value out = Value::map();
   out.set("cluster", Value::string(plan.cluster));
+  if (!plan.notice.empty()) out.set("notice", Value::string(plan.notice));
   out.set("empty", Value::boolean(plan.empty()));
   Value sum = Value::map();
   const auto count = [&](const char* name, unsigned number) {

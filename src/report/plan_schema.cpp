@@ -15,6 +15,7 @@ constexpr std::string_view schema = R"json({
   "required": ["cluster", "empty", "summary", "effect", "steps", "failed", "boundTo"],
   "properties": {
     "cluster": {"type": "string"},
+    "notice": {"type": "string", "description": "What has to be known before the steps, such as an interrupted teardown."},
     "empty": {"type": "boolean", "description": "Nothing to do, and everything could be read."},
     "summary": {
       "type": "object",

@@ -27,6 +27,15 @@ TEST(PlanText, AnEmptyPlanIsOneSentence) {
             "Nothing to do: cluster blue is as its spec says (17 things looked at).\n");
 }
 
+TEST(PlanText, ANoticeStandsBeforeTheSteps) {
+  engine::Plan plan = test::mixed_plan();
+  plan.notice = "The teardown of blue was interrupted.";
+  EXPECT_TRUE(render(plan).starts_with("The teardown of blue was interrupted.\n\n"))
+      << render(plan);
+  EXPECT_EQ(*to_value(plan).find("notice")->as_string(), plan.notice);
+  EXPECT_EQ(rocca::test::misfit(to_value(plan), plan_schema()), "");
+}
+
 TEST(PlanText, WhatCouldNotBeReadIsNoEmptyPlan) {
   engine::Plan plan;
   plan.cluster = "blue";

@@ -122,14 +122,17 @@ Board::Board(const engine::Plan& plan) {
     step.action = planned.change.action;
     step.estimate = planned.estimate;
     step.needs = planned.needs;
-    index_[planned.address] = steps_.size();
+    // What an interrupted teardown left is destroyed first, and created after that.
+    index_[{planned.address, planned.change.action == Action::Destroy}] = steps_.size();
     steps_.push_back(std::move(step));
   }
 }
 
 void Board::take(const Event& event) {
   if (event.kind == Event::Kind::Stopping) stopping_ = true;
-  const auto found = index_.find(event.address);
+  const bool destroys = event.action == Action::Destroy;
+  auto found = index_.find({event.address, destroys});
+  if (found == index_.end()) found = index_.find({event.address, !destroys});
   if (found == index_.end()) return;
   Step& step = steps_[found->second];
   switch (event.kind) {
@@ -209,7 +212,8 @@ Row Board::row_of(const std::string& name, const std::vector<const Step*>& steps
     if (state == Row::State::Waiting) {
       std::vector<std::string> open;
       for (const std::string& need : step.needs) {
-        const auto other = index_.find(need);
+        auto other = index_.find({need, false});
+        if (other == index_.end()) other = index_.find({need, true});
         if (other != index_.end() && steps_[other->second].state != Row::State::Done)
           open.push_back(need);
       }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rocca::report {
@@ -49,8 +50,8 @@ class Board {
   std::optional<Duration> expected(const Step& step) const;
   Row row_of(const std::string& name, const std::vector<const Step*>& steps, Instant now) const;
 
-  std::vector<Step> steps_;  // in the plan's order
-  std::map<std::string, std::size_t> index_;
+  std::vector<Step> steps_;                                    // in the plan's order
+  std::map<std::pair<std::string, bool>, std::size_t> index_;  // by address and whether it goes
   std::map<std::string, Duration> took_;  // by "kind/action": the last of this run
   bool stopping_ = false;
 };

@@ -70,6 +70,23 @@ Board midway() {
   return board;
 }
 
+// What an interrupted teardown left: the same VM is destroyed first, and created after that.
+TEST(Board, CountsADestroyAndACreateOfTheSameVmAsTwoSteps) {
+  engine::Plan plan;
+  plan.steps.push_back(test::planned("vm/cp-1", Action::Destroy, "remains"));
+  plan.steps.push_back(test::planned("vm/cp-1", Action::Create, "absent"));
+  Board board{plan};
+  Event gone = event(Event::Kind::Started, "vm/cp-1", "", 0);
+  gone.action = Action::Destroy;
+  board.take(gone);
+  gone.kind = Event::Kind::Settled;
+  board.take(gone);
+  EXPECT_EQ(board.over(), 1u);
+  board.take(event(Event::Kind::Started, "vm/cp-1", "", 5));
+  board.take(event(Event::Kind::Settled, "vm/cp-1", "", 9));
+  EXPECT_EQ(board.over(), 2u);
+}
+
 TEST(LiveTable, At80Columns) {
   rocca::test::expect_golden("report/table_80.txt",
                              render_table(midway(), start + seconds{60}, {.width = 80}, 24));

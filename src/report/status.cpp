@@ -86,7 +86,7 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
   for (const NodeStatus& node : status.nodes)
     if (!node.problem.empty())
       out += ink(style, Ink::Red, wrap(node.name + ": " + node.problem, style.width, 2)) + "\n";
-  std::size_t widest = status.unseen.empty() ? 6 : 7;
+  std::size_t widest = !status.teardown.empty() ? 8 : status.unseen.empty() ? 6 : 7;
   for (const auto& certificate : status.certificates)
     widest = std::max(widest, columns(certificate.name));
   // `wrap` makes one blank of many: the name in front is not its business.
@@ -97,6 +97,7 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
     out += (bad ? ink(style, Ink::Red, line) : line) + "\n";
   };
   if (!status.unseen.empty()) say("Proxmox", "could not be asked: " + status.unseen, true);
+  if (!status.teardown.empty()) say("teardown", status.teardown, true);
   if (!status.vip.empty())
     say("VIP", fmt::format("{}, {}", status.vip,
                            status.vip_owner.empty() ? "nobody has it"
@@ -124,6 +125,7 @@ Value to_value(const ClusterStatus& status) {
   out.set("cluster", Value::string(status.cluster));
   out.set("healthy", Value::boolean(status.healthy));
   if (!status.unseen.empty()) out.set("unseen", Value::string(status.unseen));
+  if (!status.teardown.empty()) out.set("teardown", Value::string(status.teardown));
   Value nodes = Value::list();
   for (const NodeStatus& node : status.nodes) {
     Value one = Value::map();

@@ -57,6 +57,15 @@ TEST(Status, SaysThatThereIsNoBackup) {
   EXPECT_THAT(render(status, now, {.width = 100}), ContainsRegex("\nbackup +never\n"));
 }
 
+TEST(Status, SaysThatATeardownWasInterrupted) {
+  resources::ClusterStatus status = three_nodes();
+  status.teardown = "The teardown of blue was interrupted after cp-1 had been destroyed.";
+  EXPECT_THAT(render(status, now, {.width = 120}),
+              ContainsRegex("\nteardown +The teardown of blue was interrupted after cp-1"));
+  EXPECT_EQ(*to_value(status).find("teardown")->as_string(), status.teardown);
+  EXPECT_EQ(to_value(three_nodes()).find("teardown"), nullptr);
+}
+
 TEST(Status, SaysUsableOnlyOfWhatWasSeenAtWork) {
   resources::ClusterStatus status = three_nodes();
   status.healthy = true;

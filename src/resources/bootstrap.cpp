@@ -5,11 +5,13 @@
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
+#include "resources/teardown.hpp"
 #include "talos/waits.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace rocca::resources {
 
@@ -20,6 +22,7 @@ using namespace std::chrono_literals;
 constexpr const char* asked = "asked";
 constexpr const char* until_ready = "ready";
 constexpr const char* lost = "lost";
+constexpr const char* way_out = "way out";
 constexpr const char* troubled = "etcd";
 
 // A call whose caller died may still be on its way; a second one would do no harm.
@@ -50,7 +53,8 @@ class BootstrapKind final : public Thing {
   struct Wish {
     std::string cluster;
     std::vector<std::string> control_planes;
-    bool was = false;  // the state remembers that it was done
+    bool was = false;               // the state remembers that it was done
+    std::set<std::string> members;  // control planes that the state remembers as members of etcd
     Duration timeout{};
   };
   BootstrapKind(About about, Wish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
@@ -58,14 +62,26 @@ class BootstrapKind final : public Thing {
   std::optional<Live> read(World& world) const override {
     std::string trouble;
     std::vector<std::string> silent;
+    std::vector<ControlPlaneFacts> planes;
+    const auto note = [&](const std::string& node, EtcdData data) {
+      // One that was never a member had no data to lose.
+      if (wish_.members.empty() ? data != EtcdData::Gone : wish_.members.contains(node))
+        planes.push_back({node, data});
+    };
     bool reached = false;
     for (const std::string& node : wish_.control_planes) {
-      if (is_new(world, node)) continue;
+      if (is_new(world, node)) {
+        note(node, EtcdData::Gone);
+        continue;
+      }
       const std::string where = address_of(world, node);
       const talos::Sight sight =
           where.empty() ? talos::Sight{}
                         : talos::look(world.transport, world.access(where), world.stop);
-      if (sight.door == talos::Door::Maintenance) continue;  // it has no configuration, and no data
+      if (sight.door == talos::Door::Maintenance) {  // it has no configuration, and no data
+        note(node, EtcdData::Empty);
+        continue;
+      }
       std::string words;
       const Etcd etcd = etcd_on(sight, words);
       if (etcd == Etcd::Unknown) silent.push_back(node);
@@ -73,18 +89,21 @@ class BootstrapKind final : public Thing {
       if (etcd == Etcd::Runs && has_members(world, where))
         return Live{wish_.cluster, {{troubled, "has members"}}, {{"first", node}}};
       // Running without a leader, failed, stopped: there is data, and it is not ours to overwrite.
-      if (etcd == Etcd::Runs || etcd == Etcd::Begins)
-        trouble = fmt::format("etcd on {} is {}", node, words);
+      const bool data = etcd == Etcd::Runs || etcd == Etcd::Begins;
+      if (data) trouble = fmt::format("etcd on {} is {}", node, words);
+      note(node, data                    ? EtcdData::Present
+                 : etcd == Etcd::Unknown ? EtcdData::Silent
+                                         : EtcdData::Waiting);
     }
+    if (decide(planes, {wish_.was, /*teardown=*/false, /*etcd_answers=*/false}) == Course::Lost)
+      return Live{wish_.cluster,
+                  {{lost, explain_loss(planes)}, {way_out, way_out_of_loss(world, planes)}},
+                  {}};
     if (trouble.empty() && !silent.empty() && (reached || !wish_.was))
       trouble = fmt::format("{} may have etcd's data, and {} not answer", enumerate(silent),
                             silent.size() == 1 ? "does" : "do");
     if (!trouble.empty())
       return Live{wish_.cluster, {{troubled, trouble}}, {{"was", wish_.was ? "yes" : ""}}};
-    if (wish_.was && reached)
-      return Live{wish_.cluster,
-                  {{lost, "yes"}},
-                  {{"first", address_of(world, wish_.control_planes.front())}}};
     return std::nullopt;
   }
 
@@ -93,12 +112,7 @@ class BootstrapKind final : public Thing {
       if (wish_.was) return waiting("no control plane answers, and etcd was bootstrapped before");
       return create("etcd has no members yet");
     }
-    if (live->fields.contains(lost))
-      return refuse(
-          "etcd was bootstrapped before, and no control plane has its data any more: a new, empty "
-          "cluster would take its place",
-          "every disk is left as it is; " + how_to_restore(fact(live->facts, "first")) +
-              "; without one, `rocca down` and `rocca up` begin an empty cluster");
+    if (live->fields.contains(lost)) return refuse(live->fields.at(lost), live->fields.at(way_out));
     const std::string& words = live->fields.at(troubled);
     if (words == "has members") return {};
     return waiting(words);
@@ -138,8 +152,8 @@ class BootstrapKind final : public Thing {
     if (!may.done) return not_yet(world, may.waiting_for);
     if (etcd == Etcd::Waits && !wish_.was) {
       // Whoever else may have data is asked before a new cluster is made beside it.
-      if (const auto live = read(world); live && live->fields.at(troubled) != "has members")
-        return not_yet(world, live->fields.at(troubled));
+      if (const auto live = read(world); live && fact(live->fields, troubled) != "has members")
+        return not_yet(world, fact(live->fields, troubled));
       if (!world.talos(where).time_in_sync())
         return not_yet(world, "the node's clock to be in sync");
       world.survey.wait_over(address());
@@ -249,6 +263,10 @@ Made make_bootstrap(const Cluster& cluster, const Ground& ground) {
   wish.cluster = cluster.name();
   wish.was = ground.prior.bootstrapped.has_value();
   wish.timeout = cluster.spec.timeouts.bootstrap;
+  for (const spec::Node* node : cluster.spec.control_planes()) {
+    const state::Item* item = ground.item(member_address(node->name));
+    if (item != nullptr && item->settled) wish.members.insert(node->name);
+  }
   for (const spec::Node* node : cluster.spec.control_planes())
     wish.control_planes.push_back(node->name);
   // The others join when they are ready.

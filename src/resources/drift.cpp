@@ -230,14 +230,20 @@ class TaskLogs {
 }  // namespace
 
 std::vector<std::string> Run::changed_by_spec() {
-  Findings findings{impl_->seen()};
-  for (const engine::Planned& step : impl_->seen().plan.steps) findings.consider(step);
+  const Look& look = impl_->seen();
+  Findings findings{look};
+  for (const engine::Planned& step : look.plan.steps)
+    if (look.remains)  // our own teardown, and no drift
+      findings.by_spec.push_back(step.address);
+    else
+      findings.consider(step);
   return findings.by_spec;
 }
 
 std::vector<Drift> Run::drift() {
   Impl& impl = *impl_;
   Look& look = impl.seen();
+  if (look.remains) return {};  // all that is missing, `down` has destroyed
   Findings findings{look};
   for (const engine::Planned& step : look.plan.steps) findings.consider(step);
   for (const auto& [address, why] : look.plan.failed) findings.could_not_be_read(address, why);

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "engine/guards.hpp"
+#include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "talos/waits.hpp"
 
@@ -77,6 +78,34 @@ std::optional<std::string> explain_etcd(World& world) {
       missing.empty() ? "" : "if they are gone for good: ", source, join(all, ","),
       how_to_restore(all.front()));
   return text;
+}
+
+std::string way_out_of_loss(const World& world, const std::vector<ControlPlaneFacts>& planes) {
+  const auto at = [&](EtcdData data) {
+    for (const ControlPlaneFacts& plane : planes)
+      if (plane.data == data) return plane.node;
+    return std::string();
+  };
+  std::string text =
+      "nothing is created, because empty control planes could not join; every disk is left as it "
+      "is\n";
+  if (const std::string node = at(EtcdData::Present); !node.empty()) {
+    const std::string where = address_of(world, node);
+    text += fmt::format(
+        "{0} still has etcd's data: keep a copy first, `talosctl -n {1} cp "
+        "/var/lib/etcd/member/snap/db .`; then `talosctl -n {1} reset --graceful=false --reboot "
+        "--system-labels-to-wipe=EPHEMERAL` and `talosctl -n {1} bootstrap --recover-from=db "
+        "--recover-skip-hash-check`; the next `rocca up` creates the others\n",
+        node, where);
+  } else if (const std::string waits = at(EtcdData::Waiting); !waits.empty()) {
+    text += how_to_restore(address_of(world, waits)) + "\n";
+  } else {
+    const std::string first = planes.front().node;
+    text +=
+        fmt::format("with a backup: `rocca up --target {}` creates it without starting etcd; {}\n",
+                    machine_address(first), how_to_restore(address_of(world, first)));
+  }
+  return text + "without its data: `rocca down` and `rocca up` create an empty cluster";
 }
 
 std::string how_to_restore(const std::string& address) {

@@ -92,6 +92,9 @@ class LeftoverMachine final : public Thing {
     return await_silence(world, says ? at(receipt.token.substr(until_reset.size())) : leaver_);
   }
 
+  /// As for VMs: see LeftoverVm.
+  bool announces(const Change&) const override { return leaver_.with_all; }
+
   std::vector<Lane> lanes(const Change*) const override {
     return {{"talos/" + leaver_.node, 1, Lane::Hold::Call}};
   }

@@ -317,6 +317,7 @@ void Run::Impl::pin(Look& look) {
 std::unique_ptr<Look> Run::Impl::look_up() {
   auto look = std::make_unique<Look>(doors.clock);
   load(*look);
+  if (look->prior.teardown) judge_teardown(*look);
   pin(*look);
   if (options.outside) {
     require_other_repository(cluster.spec, doors.files);
@@ -351,6 +352,12 @@ std::unique_ptr<Look> Run::Impl::look_up() {
       ground.shared_storages = shared_storages(*look, client);
     });
   if (options.locked) spec::require_unchanged(written, cluster.lock);
+  if (look->remains) {
+    plan_recreation(*look, ground.shared_storages);
+    add_notice(*look);
+    look->made = doors.clock.tick();
+    return look;
+  }
   look->desired = expand(cluster, ground, marked);
   add_unasked(*look, /*whole=*/false);
   if (options.outside) add_kubernetes_things(cluster, options.outside, look->prior, look->desired);
@@ -361,6 +368,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
   look->plan =
       engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
   name_copies(marked, look->plan);
+  add_notice(*look);
   look->made = doors.clock.tick();
   return look;
 }
@@ -567,14 +575,28 @@ engine::Report Run::up(const engine::EventSink& events) {
   const std::string shown = impl.up ? impl.up->plan.bound_to : "";
   const auto lock = impl.take_lock();
   if (!impl.still_counts(impl.up.get())) impl.up = impl.look_up();
+  // What an interrupted teardown asked of Proxmox may still be carried out: it is judged by its
+  // end.
+  if (impl.up->prior.teardown && impl.await_tasks(*impl.up, *lock)) impl.up = impl.look_up();
   if (!shown.empty() && impl.up->plan.bound_to != shown && !impl.goes_on(impl.up->plan))
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at a new `rocca plan`");
   refuse_if_any(impl.up->plan);
+  std::optional<engine::Report> removed;
+  if (impl.up->remains) {
+    removed = impl.finish_teardown(*impl.up, *lock, events);
+    if (!removed->ok()) return *removed;
+    impl.up = impl.look_up();
+    refuse_if_any(impl.up->plan);
+  }
   impl.store_first(*impl.up);
   engine::EffectPolicy policy = impl.options.policy;
   policy.protect = policy.protect || *impl.cluster.spec.protect;
   engine::Report report = impl.carry_out(*impl.up, *lock, events, policy);
+  if (removed) {
+    report.took += removed->took;
+    report.steps.insert(removed->steps.begin(), removed->steps.end());
+  }
   // What was found out on the way comes out the same the next time.
   spec::Lock learned = impl.cluster.lock;
   for (const auto& [address, item] : impl.up->prior.items) {

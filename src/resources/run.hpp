@@ -63,7 +63,8 @@ struct CertificateStatus {
 
 struct ClusterStatus {
   std::string cluster;
-  std::string unseen;  // why Proxmox was not asked; empty: it was
+  std::string unseen;      // why Proxmox was not asked; empty: it was
+  std::string teardown{};  // of an interrupted teardown: what is left, and how to go on
   std::vector<NodeStatus> nodes;
   std::string vip;        // address, or empty
   std::string vip_owner;  // a node's name, or empty

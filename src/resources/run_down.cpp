@@ -47,7 +47,7 @@ void throw_without_state(const Error& error) {
   throw with_way_on(error);
 }
 
-std::unique_ptr<Look> Run::Impl::look_down() {
+std::unique_ptr<Look> Run::Impl::look_down(const DownOptions& what, bool all) {
   auto look = std::make_unique<Look>(doors.clock);
   try {
     load(*look);
@@ -65,12 +65,11 @@ std::unique_ptr<Look> Run::Impl::look_down() {
     });
   }
   Ground ground{look->prior, {}};
-  if (cluster.proxmox && options.purge_images)
+  if (cluster.proxmox && what.purge_images)
     with_world(*look, [&](World& world) {
       ground.shared_storages = shared_storages(*look, world.proxmox());
     });
-  look->desired =
-      expand_down(cluster, ground, marked, {options.purge_images, options.reset_existing});
+  look->desired = expand_down(cluster, ground, marked, what);
   add_unasked(*look, /*whole=*/true);
   if (options.outside) add_withdrawals(options.outside, look->prior, look->desired);
   look->graph = engine::build(look->desired, look->prior);
@@ -81,7 +80,7 @@ std::unique_ptr<Look> Run::Impl::look_down() {
                         engine::Effect::Reboot,  engine::Effect::PowerCycle,
                         engine::Effect::Replace, engine::Effect::DataLoss};
   how.policy.protect = *cluster.spec.protect;
-  how.targets = targets(look->desired);
+  if (!all) how.targets = targets(look->desired);
   look->plan =
       engine::plan(look->desired, look->graph, look->observed, look->prior, cluster.name(), how);
   name_copies(marked, look->plan);
@@ -123,45 +122,32 @@ bool Run::remembers_down() const {
   return impl_->down && impl_->down->remembered;
 }
 
-engine::Report Run::down(const engine::EventSink& events) {
-  Impl& impl = *impl_;
-  if (*impl.cluster.spec.protect)
-    throw Error(Fault::Refused, fmt::format("{} has protect: true", impl.cluster.name()))
-        .hint("take `protect` out of the spec first");
-  const std::string shown = impl.down ? impl.down->plan.bound_to : "";
-  std::unique_ptr<state::Lock> lock;
-  try {
-    lock = impl.take_lock();
-  } catch (const Error& error) {
-    throw_without_state(error);
-  }
-  if (!impl.still_counts(impl.down.get())) impl.down = impl.look_down();
-  Look& look = *impl.down;
-  if (!shown.empty() && look.plan.bound_to != shown && !impl.goes_on(look.plan))
-    throw Error(Fault::Refused, "the world has changed since the plan was made")
-        .hint("look at it again, and confirm again");
-  refuse_if_any(look.plan);
-  if (!look.remembered) impl.store_first(look);
+engine::Report Run::Impl::tear_down(std::unique_ptr<Look>& look, state::Lock& lock,
+                                    const engine::EventSink& events, const DownOptions& how,
+                                    bool all, const std::function<void()>& forget) {
+  if (!look->remembered) store_first(*look);
+  const bool whole = all || options.targets.empty();
+  if (whole) record_teardown(*look, how);
   engine::EffectPolicy policy;
   policy.allowed.insert(
       {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
-  engine::Report report = impl.carry_out(look, *lock, events, policy);
-  const std::map<std::string, std::string> named = look.plan.kept;
+  engine::Report report = carry_out(*look, lock, events, policy);
+  const std::map<std::string, std::string> named = look->plan.kept;
   std::vector<Marked> left;
   std::vector<proxmox::VmRow> unasked;
   for (int again = 0;; ++again) {
     // It may live in the very cluster that goes.
     if (report.error) report.error = with_way_on(*report.error);
-    if (!report.ok() || !impl.options.targets.empty()) return report;
-    const Remains remains = impl.what_remains();
+    if (!report.ok() || !whole) return report;
+    const Remains remains = what_remains();
     left = remains.marked;
     unasked = remains.unasked;
     if (!remains.more || again == most_latecomers) break;
     // What a killed run had asked for came after we had looked: it goes as well.
-    impl.down = impl.look_down();
-    if (impl.down->plan.empty()) break;
-    refuse_if_any(impl.down->plan);
-    const engine::Report late = impl.carry_out(*impl.down, *lock, events, policy);
+    look = look_down(how, all);
+    if (look->plan.empty()) break;
+    refuse_if_any(look->plan);
+    const engine::Report late = carry_out(*look, lock, events, policy);
     report.interrupted = late.interrupted;
     report.error = late.error;
     report.took += late.took;
@@ -170,15 +156,15 @@ engine::Report Run::down(const engine::EventSink& events) {
   // A clone takes the mark along and has a UUID of its own: it is not ours, and was named in the
   // plan unless it was made since.
   for (const Marked& vm : left) {
-    if (impl.is_ours(vm) || named.contains(fmt::format("VM {}", vm.row.vmid))) continue;
+    if (is_ours(vm) || named.contains(fmt::format("VM {}", vm.row.vmid))) continue;
     engine::Event noted;
     noted.kind = engine::Event::Kind::Noted;
-    noted.at = impl.doors.clock.now();
+    noted.at = doors.clock.now();
     noted.address = vm_address(vm.node);
-    noted.text = impl.copy_text(vm);
+    noted.text = copy_text(vm);
     if (events) events(noted);
   }
-  std::erase_if(left, [&](const Marked& vm) { return !impl.is_ours(vm); });
+  std::erase_if(left, [&](const Marked& vm) { return !is_ours(vm); });
   for (const Marked& vm : left) {
     engine::StepResult result;
     result.end = engine::StepResult::End::Failed;
@@ -198,19 +184,40 @@ engine::Report Run::down(const engine::EventSink& events) {
     report.steps["vm/" + (row.name.empty() ? std::to_string(row.vmid) : row.name)] = result;
   }
   if (!left.empty() || !unasked.empty()) return report;
-  spec::Lock without = impl.cluster.lock;
-  forget_adopted(without, [](const std::string&) { return true; });
-  impl.write_lock(without);
+  forget_adopted(cluster.lock, [](const std::string&) { return true; });
+  write_lock(cluster.lock);
   // Machines that were there before stay, and with them what these files open.
-  const bool all_gone = std::none_of(
-      impl.cluster.spec.nodes.begin(), impl.cluster.spec.nodes.end(),
-      [&](const spec::Node& node) { return node.existing && !impl.options.reset_existing; });
+  const bool all_gone =
+      std::none_of(cluster.spec.nodes.begin(), cluster.spec.nodes.end(),
+                   [&](const spec::Node& node) { return node.existing && !how.reset_existing; });
   if (all_gone) {
-    Look after{impl.doors.clock};
-    impl.with_world(after, [](World& world) { remove_access(world); });
+    Look after{doors.clock};
+    with_world(after, [](World& world) { remove_access(world); });
   }
-  impl.call("state", [&] { impl.doors.store.clear(); });
+  call("state", forget);
   return report;
+}
+
+engine::Report Run::down(const engine::EventSink& events) {
+  Impl& impl = *impl_;
+  if (*impl.cluster.spec.protect)
+    throw Error(Fault::Refused, fmt::format("{} has protect: true", impl.cluster.name()))
+        .hint("take `protect` out of the spec first");
+  const std::string shown = impl.down ? impl.down->plan.bound_to : "";
+  std::unique_ptr<state::Lock> lock;
+  try {
+    lock = impl.take_lock();
+  } catch (const Error& error) {
+    throw_without_state(error);
+  }
+  if (!impl.still_counts(impl.down.get())) impl.down = impl.look_down();
+  if (!shown.empty() && impl.down->plan.bound_to != shown && !impl.goes_on(impl.down->plan))
+    throw Error(Fault::Refused, "the world has changed since the plan was made")
+        .hint("look at it again, and confirm again");
+  refuse_if_any(impl.down->plan);
+  return impl.tear_down(impl.down, *lock, events,
+                        {impl.options.purge_images, impl.options.reset_existing}, /*all=*/false,
+                        [&] { impl.doors.store.clear(); });
 }
 
 std::vector<std::string> Run::loose_volumes() {

@@ -5,6 +5,7 @@
 #include "resources/expand.hpp"
 #include "resources/run.hpp"
 #include "resources/survey.hpp"
+#include "resources/teardown.hpp"
 
 #include <functional>
 #include <map>
@@ -47,6 +48,11 @@ struct Look {
   graph::Graph graph;
   engine::Observed observed;
   engine::Plan plan;
+  /// What an interrupted teardown has left, with the plan that destroys it. `plan` shows it first,
+  /// and then what is created once all of it is gone.
+  std::unique_ptr<Look> remains;
+  Course course = Course::Proceed;
+  std::vector<ControlPlaneFacts> planes;  // what the course follows from
 };
 
 /// What there is after everything went.
@@ -91,8 +97,37 @@ struct Run::Impl {
   void with_world(Look& look, const std::function<void(World&)>& body);
 
   std::unique_ptr<Look> look_up();
-  std::unique_ptr<Look> look_down();
+  std::unique_ptr<Look> look_down(const DownOptions& how, bool all);
+  std::unique_ptr<Look> look_down() {
+    return look_down({options.purge_images, options.reset_existing}, /*all=*/false);
+  }
   Remains what_remains();
+
+  // ---- teardowns that were interrupted
+
+  /// Writes down that a teardown of the whole cluster begins. Durable before its first act.
+  void record_teardown(Look& look, const DownOptions& how);
+  /// Destroys what `look` has found, and proves that nothing is left. `look` is another one then.
+  /// `forget` is called when all is gone.
+  engine::Report tear_down(std::unique_ptr<Look>& look, state::Lock& lock,
+                           const engine::EventSink& events, const DownOptions& how, bool all,
+                           const std::function<void()>& forget);
+  /// What the teardown that the state remembers means for `up`: sets `course` and `remains`.
+  void judge_teardown(Look& look);
+  std::vector<ControlPlaneFacts> planes_of(const Look& look, const Look& remains,
+                                           const std::set<proxmox::Vmid>& going) const;
+  /// Acts of the interrupted run that Proxmox still carries out, by the VM's id.
+  std::map<proxmox::Vmid, std::string> tasks_under_way(Look& look);
+  /// Waits for them; false: there were none.
+  bool await_tasks(Look& look, state::Lock& lock);
+  /// The state of a cluster that is gone, to begin another one with.
+  state::State forgotten(const state::State& prior) const;
+  /// The plan for Course::Recreate: what goes, and what is created after that.
+  void plan_recreation(Look& look, const std::set<std::string>& shared_storages);
+  /// Destroys what remains; what the state remembers of the cluster ends with it.
+  engine::Report finish_teardown(Look& look, state::Lock& lock, const engine::EventSink& events);
+  /// Adds to a plan what the teardown means for it.
+  void add_notice(Look& look) const;
   void observe(Look& look);
   graph::Graph order_of_looks(const Look& look) const;
   void read_ahead(Look& look, const Survey::Scan& scan);

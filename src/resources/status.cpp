@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/units.hpp"
 #include "net/http.hpp"
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
@@ -255,13 +256,18 @@ ClusterStatus Run::status() {
       status.certificates.push_back({name, until});
   });
   impl.call("holder", [&] { status.held_by = impl.doors.store.holder(); });
+  if (look.prior.teardown)
+    status.teardown = !look.plan.notice.empty()
+                          ? look.plan.notice
+                          : fmt::format("A teardown that began at {} was interrupted.",
+                                        to_string(look.prior.teardown->since));
   const auto backup = look.prior.notes.find("backup/last");
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
   status.healthy =
       std::all_of(status.nodes.begin(), status.nodes.end(),
                   [](const NodeStatus& node) { return node.healthy; }) &&
       std::all_of(strays.begin(), strays.end(), [](const Stray& stray) { return stray.answers; }) &&
-      answers(look, vip_address(impl.cluster.name()));
+      answers(look, vip_address(impl.cluster.name())) && status.teardown.empty();
   const bool answers_somewhere =
       std::any_of(status.nodes.begin(), status.nodes.end(), [](const NodeStatus& node) {
         return node.healthy && (node.etcd == "leader" || node.etcd == "member");

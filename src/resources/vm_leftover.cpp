@@ -147,6 +147,10 @@ class LeftoverVm final : public Thing {
     return receipt;
   }
 
+  /// After a killed `down` it must be known which VMs it had begun with: `up` keeps a cluster whose
+  /// control planes were lost in any other way.
+  bool announces(const Change&) const override { return whole_cluster_; }
+
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes;
     if (!host_.empty()) lanes.push_back(host_lane(host_));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 // Private to this folder: how states and records are written.
 
@@ -20,6 +21,7 @@ inline text::Limits large_limits() {
 }
 
 text::Value to_value(const Item& item);
+text::Value to_value(const Teardown& teardown);
 
 /// Reads values and says where they are wrong. Strict: a key that this rocca does not know was
 /// written by a newer one, and would be lost with the next write.
@@ -36,7 +38,9 @@ class Reader {
   std::optional<Instant> instant(const text::Value& map, std::string_view key) const;
   Duration duration(const text::Value& at) const;
   Fields fields(const text::Value& map, std::string_view key) const;
+  std::vector<std::string> texts(const text::Value& map, std::string_view key) const;
   Item item(const text::Value& map) const;
+  Teardown teardown(const text::Value& map) const;
 
  private:
   std::string name_;

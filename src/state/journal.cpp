@@ -18,13 +18,15 @@ namespace {
 
 using text::Value;
 
-constexpr std::array<std::pair<Record::Kind, std::string_view>, 6> kinds{{
+constexpr std::array<std::pair<Record::Kind, std::string_view>, 8> kinds{{
     {Record::Kind::Begun, "begun"},
     {Record::Kind::Settled, "settled"},
     {Record::Kind::Gone, "gone"},
     {Record::Kind::Bootstrapped, "bootstrapped"},
     {Record::Kind::Took, "took"},
     {Record::Kind::Note, "note"},
+    {Record::Kind::Teardown, "teardown"},
+    {Record::Kind::Kept, "kept"},
 }};
 
 std::string_view name_of(Record::Kind kind) {
@@ -45,7 +47,7 @@ std::string with_checksum(const Value& value) {
 }
 
 Record read_record(const Reader& read, const Value& line) {
-  read.only(line, {"record", "name", "item", "took", "value", "at"});
+  read.only(line, {"record", "name", "item", "took", "value", "at", "teardown"});
   Record record;
   const std::string kind = read.needed(line, "record");
   bool known = false;
@@ -60,6 +62,7 @@ Record read_record(const Reader& read, const Value& line) {
   if (const Value* took = line.find("took")) record.took = read.duration(*took);
   record.value = read.text(line, "value");
   record.at = read.instant(line, "at").value_or(Instant{});
+  if (const Value* teardown = line.find("teardown")) record.teardown = read.teardown(*teardown);
   return record;
 }
 
@@ -79,6 +82,7 @@ std::string to_line(const Record& record) {
   if (record.took > Duration{}) line.set("took", Value::string(to_string(record.took)));
   if (!record.value.empty()) line.set("value", Value::string(record.value));
   if (record.at != Instant{}) line.set("at", Value::string(to_string(record.at)));
+  if (record.teardown) line.set("teardown", to_value(*record.teardown));
   return with_checksum(line);
 }
 

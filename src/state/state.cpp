@@ -41,6 +41,15 @@ Value to_value(const Item& item) {
   return map;
 }
 
+Value to_value(const Teardown& teardown) {
+  Value map = Value::map();
+  map.set("since", Value::string(to_string(teardown.since)));
+  Value& nodes = map.set("controlPlanes", Value::list());
+  for (const std::string& node : teardown.control_planes) nodes.append(Value::string(node));
+  if (teardown.reset_existing) map.set("resetExisting", Value::boolean(true));
+  return map;
+}
+
 void Reader::fail(const Value& at, const std::string& message) const {
   throw Error(Fault::Usage,
               fmt::format("{}:{}:{}: {}", name_, at.place().line, at.place().column, message))
@@ -109,18 +118,39 @@ Fields Reader::fields(const Value& map, std::string_view key) const {
   return fields;
 }
 
+std::vector<std::string> Reader::texts(const Value& map, std::string_view key) const {
+  std::vector<std::string> all;
+  const Value* list = map.find(key);
+  if (list == nullptr) return all;
+  if (!list->is_list()) fail(*list, fmt::format("`{}` is no list", key));
+  for (const Value& each : list->items()) {
+    if (!each.is_string()) fail(each, fmt::format("`{}` holds something that is no text", key));
+    all.push_back(each.text());
+  }
+  return all;
+}
+
+Teardown Reader::teardown(const Value& map) const {
+  only(map, {"since", "controlPlanes", "resetExisting"});
+  Teardown teardown;
+  const auto since = instant(map, "since");
+  if (!since) fail(map, "`since` is missing");
+  teardown.since = *since;
+  teardown.control_planes = texts(map, "controlPlanes");
+  if (const Value* reset = map.find("resetExisting")) {
+    const auto on = reset->as_bool();
+    if (!on) fail(*reset, "`resetExisting` is neither true nor false");
+    teardown.reset_existing = *on;
+  }
+  return teardown;
+}
+
 Item Reader::item(const Value& map) const {
   only(map, {"facts", "applied", "needs", "receipt", "settled"});
   Item item;
   item.facts = fields(map, "facts");
   item.applied = text(map, "applied");
-  if (const Value* needs = map.find("needs")) {
-    if (!needs->is_list()) fail(*needs, "`needs` is no list");
-    for (const Value& need : needs->items()) {
-      if (!need.is_string()) fail(need, "`needs` holds something that is no text");
-      item.needs.push_back(need.text());
-    }
-  }
+  item.needs = texts(map, "needs");
   item.receipt = text(map, "receipt");
   item.settled = instant(map, "settled");
   return item;
@@ -157,7 +187,28 @@ void apply(State& state, const Record& record) {
         state.notes[record.name] = record.value;
       }
       break;
+    case Record::Kind::Teardown:
+      state.teardown = record.teardown;
+      break;
+    case Record::Kind::Kept:
+      state.teardown.reset();
+      break;
   }
+}
+
+Record teardown_begun(Teardown teardown) {
+  Record record;
+  record.kind = Record::Kind::Teardown;
+  record.at = teardown.since;
+  record.teardown = std::move(teardown);
+  return record;
+}
+
+Record teardown_cancelled(Instant now) {
+  Record record;
+  record.kind = Record::Kind::Kept;
+  record.at = now;
+  return record;
 }
 
 std::string to_text(const State& state) {
@@ -170,6 +221,7 @@ std::string to_text(const State& state) {
   set_text(root, "cluster", state.cluster);
   set_text(root, "clusterId", state.cluster_id);
   if (state.bootstrapped) root.set("bootstrapped", Value::string(to_string(*state.bootstrapped)));
+  if (state.teardown) root.set("teardown", to_value(*state.teardown));
   Value& items = root.set("items", Value::map());
   items.entries().reserve(state.items.size());
   // Into the entries directly: set() would look for each name among all the others.
@@ -202,14 +254,15 @@ State parse_state(std::string_view text, const std::string& name) {
     read.future(fmt::format("its format is {}, this one knows up to {}", format, State::format));
   else if (format == 0)
     read.fail(*root.find("format"), "there is no format 0");
-  read.only(root, {"format", "serial", "lineage", "cluster", "clusterId", "bootstrapped", "items",
-                   "durations", "notes"});
+  read.only(root, {"format", "serial", "lineage", "cluster", "clusterId", "bootstrapped",
+                   "teardown", "items", "durations", "notes"});
   State state;
   state.serial = read.number(root, "serial");
   state.lineage = read.needed(root, "lineage");
   state.cluster = read.text(root, "cluster");
   state.cluster_id = read.text(root, "clusterId");
   state.bootstrapped = read.instant(root, "bootstrapped");
+  if (const Value* teardown = root.find("teardown")) state.teardown = read.teardown(*teardown);
   if (const Value* items = root.find("items")) {
     if (!items->is_map()) read.fail(*items, "`items` is no map");
     for (const text::Entry& entry : items->entries())

@@ -25,6 +25,15 @@ struct Item {
   friend bool operator==(const Item&, const Item&) = default;
 };
 
+/// `down` of the whole cluster has begun. One that ends removes the state, and this with it.
+struct Teardown {
+  Instant since{};
+  std::vector<std::string> control_planes;  // that had a machine when it began
+  bool reset_existing = false;              // existing machines are reset as well
+
+  friend bool operator==(const Teardown&, const Teardown&) = default;
+};
+
 /// What rocca remembers of a cluster between two runs. A value; it can be rebuilt from the live
 /// world, except `bootstrapped`, which is why that is also a thing of its own.
 struct State {
@@ -37,6 +46,8 @@ struct State {
   /// That etcd was bootstrapped, and when: after a total loss `up` asks for a restore instead of
   /// making an empty cluster.
   std::optional<Instant> bootstrapped;
+  /// Written before the first act of a teardown, so that the next run knows what was meant.
+  std::optional<Teardown> teardown;
   std::map<std::string, Item> items;          // by address: "vm/cp-1"
   std::map<std::string, Duration> durations;  // by "kind/action": how long it took lately
   Fields notes;  // ignored drift ("ignore/vm/cp-1/cores" → value) and what else must be remembered
@@ -46,18 +57,23 @@ struct State {
 
 /// One change of a State, as the journal keeps it. Applying a record twice is the same as once.
 struct Record {
-  enum class Kind { Begun, Settled, Gone, Bootstrapped, Took, Note };
+  enum class Kind { Begun, Settled, Gone, Bootstrapped, Took, Note, Teardown, Kept };
   Kind kind = Kind::Settled;
   std::string name;  // the address; for Took "vm/create", for Note its key
   Item item;         // Begun: facts and receipt; Settled: all
   Duration took{};
   std::string value;  // of a Note; empty: forget it
   Instant at{};
+  std::optional<Teardown> teardown = {};  // of a Teardown; Kept takes it back
 
   friend bool operator==(const Record&, const Record&) = default;
 };
 
 void apply(State& state, const Record& record);
+
+Record teardown_begun(Teardown teardown);
+/// The cluster is kept after all.
+Record teardown_cancelled(Instant now);
 
 /// The same state is the same text.
 std::string to_text(const State& state);

@@ -20,6 +20,7 @@ State sample() {
   state.cluster = "blue";
   state.cluster_id = "0123";
   state.bootstrapped = Instant{1'750'000'000s + 5ms};
+  state.teardown = Teardown{Instant{1'750'000'003s}, {"cp-1", "cp-2"}, true};
   state.items["vm/cp-1"] = {{{"vmid", "101"}, {"host", "atlas"}},
                             "sha256:aa",
                             {"image/talos"},
@@ -40,6 +41,14 @@ TEST(StateText, IsStableAndReadable) {
   "cluster": "blue",
   "clusterId": "0123",
   "bootstrapped": "2025-06-15T15:06:40.005Z",
+  "teardown": {
+    "since": "2025-06-15T15:06:43Z",
+    "controlPlanes": [
+      "cp-1",
+      "cp-2"
+    ],
+    "resetExisting": true
+  },
   "items": {
     "vm/cp-1": {
       "facts": {
@@ -65,6 +74,16 @@ TEST(StateText, IsStableAndReadable) {
 }
 )");
   EXPECT_EQ(parse_state(text, "state.json"), sample());
+}
+
+// A state as it was written before teardowns were recorded.
+TEST(StateText, OneWithoutATeardownIsReadAsBefore) {
+  const State old = parse_state(
+      R"({"format": 1, "serial": 3, "lineage": "x", "bootstrapped": "2025-06-15T15:06:40Z"})",
+      "state.json");
+  EXPECT_EQ(old.teardown, std::nullopt);
+  EXPECT_TRUE(old.bootstrapped);
+  EXPECT_THAT(to_text(old), testing::Not(HasSubstr("teardown")));
 }
 
 RC_GTEST_PROP(StateText, ReadsBackWhatItWrote, ()) {
@@ -124,6 +143,12 @@ INSTANTIATE_TEST_SUITE_P(
             Fault::Usage, "`needs` is no list"},
         Bad{"bad_time", R"({"format": 1, "serial": 1, "lineage": "x", "bootstrapped": "today"})",
             Fault::Usage, "`today` is no time"},
+        Bad{"teardown_without_time",
+            R"({"format": 1, "serial": 1, "lineage": "x", "teardown": {"controlPlanes": []}})",
+            Fault::Usage, "`since` is missing"},
+        Bad{"teardown_of_the_future",
+            R"({"format": 1, "serial": 1, "lineage": "x", "teardown": {"mood": "sad"}})",
+            Fault::Refused, "it holds `mood`"},
         Bad{"bad_duration",
             R"({"format": 1, "serial": 1, "lineage": "x", "durations": {"vm/create": "42"}})",
             Fault::Usage, "`42` is no duration"}),
@@ -161,6 +186,17 @@ TEST(Apply, BegunIsRememberedBeforeAnythingSettled) {
   apply(state, begun);
   EXPECT_EQ(state.items.at("vm/cp-9").settled, std::nullopt);
   EXPECT_THAT(state.items.at("vm/cp-9").needs, testing::ElementsAre("image/talos"));
+}
+
+TEST(Apply, ATeardownIsRememberedUntilTheClusterIsKept) {
+  State state = sample();
+  state.teardown.reset();
+  const Teardown teardown{Instant{1'750'000'009s}, {"cp-1"}, false};
+  apply(state, teardown_begun(teardown));
+  EXPECT_EQ(state.teardown, teardown);
+  apply(state, teardown_cancelled(Instant{1'750'000'010s}));
+  EXPECT_EQ(state.teardown, std::nullopt);
+  EXPECT_TRUE(state.bootstrapped);
 }
 
 TEST(Apply, AnEmptyNoteIsForgotten) {

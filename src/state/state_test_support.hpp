@@ -54,17 +54,29 @@ inline rc::Gen<Item> any_item() {
   });
 }
 
+inline rc::Gen<Teardown> any_teardown() {
+  return rc::gen::exec([] {
+    Teardown teardown;
+    teardown.since = *any_instant();
+    const int nodes = *rc::gen::inRange(0, 4);
+    for (int i = 0; i < nodes; ++i) teardown.control_planes.push_back(*any_text());
+    teardown.reset_existing = *rc::gen::arbitrary<bool>();
+    return teardown;
+  });
+}
+
 inline rc::Gen<Record> any_record() {
   return rc::gen::exec([] {
     Record record;
-    record.kind =
-        *rc::gen::element(Record::Kind::Begun, Record::Kind::Settled, Record::Kind::Gone,
-                          Record::Kind::Bootstrapped, Record::Kind::Took, Record::Kind::Note);
+    record.kind = *rc::gen::element(Record::Kind::Begun, Record::Kind::Settled, Record::Kind::Gone,
+                                    Record::Kind::Bootstrapped, Record::Kind::Took,
+                                    Record::Kind::Note, Record::Kind::Teardown, Record::Kind::Kept);
     record.name = *any_text();
     record.item = *any_item();
     record.took = *any_duration();
     record.value = *any_text();
     record.at = *any_instant();
+    if (*rc::gen::arbitrary<bool>()) record.teardown = *any_teardown();
     return record;
   });
 }

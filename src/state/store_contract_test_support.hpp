@@ -116,6 +116,23 @@ TEST_P(StoreContract, GivesBackWhatWasWritten) {
   EXPECT_GT(found->serial, 0u);
 }
 
+TEST_P(StoreContract, RemembersATeardownThatBegan) {
+  const auto store = place->open();
+  const auto lock = store->lock(holder("a"));
+  store->replace(fresh());
+  const Teardown teardown{Instant{1'750'000'200s}, {"cp-1", "cp-2"}, true};
+  const std::vector<Record> begun{teardown_begun(teardown)};
+  store->append(begun);
+  const auto journaled = place->open()->load();
+  ASSERT_TRUE(journaled);
+  EXPECT_EQ(journaled->teardown, teardown);
+  store->replace(*journaled);
+  EXPECT_EQ(place->open()->load()->teardown, teardown);
+  const std::vector<Record> kept{teardown_cancelled(Instant{1'750'000'201s})};
+  store->append(kept);
+  EXPECT_EQ(place->open()->load()->teardown, std::nullopt);
+}
+
 TEST_P(StoreContract, AppliesRecordsInOrderAndCountsWrites) {
   const auto store = place->open();
   const auto lock = store->lock(holder("a"));

@@ -77,6 +77,28 @@ TEST_F(BinaryKill, UpAndDownConvergeWhereverTheProcessIsKilled) {
   EXPECT_GT(ups_killed + downs_killed, ups.size());
 }
 
+// `down` is killed once a VM is gone and the state still there; `up` then needs no manual step.
+TEST_F(BinaryKill, UpConvergesAfterADownThatWasKilled) {
+  const Workplace place;
+  const auto site = begin(place);
+  const Counted first = site->run(up);
+  ASSERT_EQ(first.code, 0) << first.said;
+  const Counted killed =
+      site->run(down, {Edge::Kind::AfterRequest, 2, "DELETE /nodes/pve/qemu/ID"});
+  ASSERT_EQ(killed.code, 128 + SIGKILL) << killed.said;
+  const Counted shown = site->run({"plan", "blue"});
+  EXPECT_EQ(shown.code, 2) << shown.said;
+  EXPECT_THAT(shown.said, HasSubstr("The teardown of blue"));
+  const Counted status = site->run({"status", "blue"});
+  EXPECT_THAT(status.said, HasSubstr("teardown"));
+  const Counted again = site->run(up);
+  EXPECT_EQ(again.code, 0) << again.said;
+  const Counted second = site->run({"plan", "blue"});
+  EXPECT_EQ(second.code, 0) << second.said;
+  const Counted gone = site->run(down);
+  EXPECT_EQ(gone.code, 0) << gone.said;
+}
+
 // A second configuration in maintenance mode wedges a node, and a second bootstrap restarts etcd:
 // whether the first arrived is looked at, never tried.
 TEST_F(BinaryKill, UpGoesOnWhereItWasKilledAtANodesRequest) {

@@ -1,0 +1,213 @@
+// Every ordered pair of commands: the first is killed before and after everything it does to the
+// world outside, the second runs to its end, and `up` then converges with an empty plan behind it.
+// The commands are the program's own, words and all, on the simulated data centre. CTest tries a
+// sample of the edges; ROCCA_SWEEP_EVERY=1 tries each one.
+
+#include "cli/app.hpp"
+#include "cli/cluster_secrets.hpp"
+#include "scenarios/engine_machines.hpp"
+#include "secrets/age.hpp"
+#include "secrets/sops.hpp"
+#include "support/kill_sweep.hpp"
+
+#include <cstdlib>
+#include <sstream>
+
+namespace rocca::scenarios {
+namespace {
+
+using namespace std::chrono_literals;
+using test::KillSweep;
+using testing::IsEmpty;
+
+/// Every n-th edge: as asked for, or `sample`.
+std::size_t every(std::size_t sample) {
+  const char* asked = std::getenv("ROCCA_SWEEP_EVERY");
+  const auto number = asked == nullptr ? std::nullopt : parse_uint(asked);
+  return number && *number > 0 ? static_cast<std::size_t>(*number) : sample;
+}
+
+/// The simulation's clock, as a command is handed one.
+class WorldClock final : public Clock {
+ public:
+  explicit WorldClock(const lab::World& world) : world_(world) {}
+  Instant now() const override { return world_.clock().now(); }
+  Tick tick() const override { return world_.clock().tick(); }
+
+ private:
+  const lab::World& world_;
+};
+
+/// What a command has of the network: the rig's, with the lab's own authorities trusted.
+class TrustingTransport final : public net::Transport {
+ public:
+  explicit TrustingTransport(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    net::Request trusting = request;
+    if (request.url.starts_with("https://factory.talos.dev")) trusting.tls = net::Tls::unverified();
+    return inner_.exchange(trusting, sink, std::move(stop));
+  }
+
+ private:
+  net::Transport& inner_;
+};
+
+/// The simulated data centre with a folder in memory, and rocca as its user starts it.
+class CommandRig : public ClusterRig {
+ public:
+  CommandRig() {
+    write_spec(spec());
+    const auto identity = secrets::age::Identity::generate(entropy);
+    age_key = std::string(identity.text().reveal());
+    text::Value root = text::Value::map();
+    root.set(cli::bundle_key, secrets::to_value(*bundle));
+    std::vector<text::Value> documents;
+    documents.push_back(std::move(root));
+    secrets::sops::Recipe recipe;
+    recipe.recipients = secrets::sops::Recipients::age({to_string(*identity.recipient())});
+    files.write(folder + "/secrets.sops.yaml",
+                secrets::sops::encrypt({secrets::sops::Format::Yaml, std::move(documents)}, recipe,
+                                       clock, entropy),
+                0600);
+  }
+
+  static std::string spec() { return static_spec(pools(1, 2)); }
+  /// One worker less, and other hardware: something is removed, something power-cycled.
+  static std::string changed_spec() {
+    return static_spec(
+        replace_all(pools(1, 1), "memory: 8GiB, cores: 4", "memory: 8GiB, cores: 6"));
+  }
+
+  int command(const std::vector<std::string>& words) {
+    std::istringstream in;
+    std::ostringstream out, err;
+    Files& its_files = door_files != nullptr ? *door_files : files;
+    cli::Context context{
+        .files = its_files,
+        .clock = clock,
+        .entropy = entropy,
+        .transport =
+            [this] {
+              return std::make_unique<TrustingTransport>(
+                  transport != nullptr ? *transport : static_cast<net::Transport&>(wire));
+            },
+        .environment = {{"HOME", "/home/me"},
+                        {"SOPS_AGE_KEY", age_key},
+                        {"ROCCA_PROXMOX_TOKEN", home.token}},
+        .folder = "/",
+        .in = in,
+        .out = out,
+        .err = err,
+        .terminal = {},
+        .runner =
+            [this](unsigned) {
+              auto made = engine::inline_runner(home.world.clock(), test::on(home.world));
+              parker.use(made.get());
+              return made;
+            }};
+    const int code = cli::run(cli::catalog(), context, words);
+    parker.use(nullptr);
+    said = out.str() + err.str();
+    return code;
+  }
+
+  void must(const std::vector<std::string>& words) {
+    if (const int code = command(words); code != 0)
+      throw Error(Fault::Bug, fmt::format("{} ends with {}: {}", join(words, " "), code, said));
+  }
+
+  std::string age_key;
+  std::string said;  // by the last command
+  WorldClock clock{home.world};
+};
+
+/// One of the commands that may be killed, and may follow a killed one.
+struct Command {
+  std::string name;
+  std::vector<std::string> words;
+  std::size_t sample;  // CTest kills it at every n-th edge
+};
+
+const std::string secrets_file = "/clusters/blue/secrets.sops.yaml";
+
+const std::vector<std::string> bring_up{"up",      "/clusters/blue", "--yes",
+                                        "--allow", "power-cycle",    "--allow",
+                                        "replace", "--allow",        "data-loss"};
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all{
+      {"up", bring_up, 61},
+      {"down", {"down", "/clusters/blue", "--confirm", "blue"}, 17},
+      {"changed", bring_up, 61},
+      {"accept", {"drift", "accept", "/clusters/blue"}, 29},
+      {"rotate", {"secrets", "rotate", secrets_file}, 1},
+  };
+  return all;
+}
+
+using Pair = std::pair<Command, Command>;
+
+std::vector<Pair> pairs() {
+  std::vector<Pair> all;
+  for (const Command& first : commands())
+    for (const Command& second : commands()) all.emplace_back(first, second);
+  return all;
+}
+
+class CommandPairs : public testing::TestWithParam<Pair> {};
+
+/// The second command runs to its end, whatever the first one has left; then `up` converges.
+std::string finish(CommandRig& rig, const Command& first, const Command& second) {
+  // Back to the old spec: what was being removed or changed is wanted again as it was.
+  if (first.name == "changed" && second.name == "up") rig.write_spec(CommandRig::spec());
+  if (second.name == "changed") rig.write_spec(CommandRig::changed_spec());
+  if (second.name == "accept") {
+    // It may have nothing to accept, or be refused: it must not stand in anybody's way.
+    if (const int code = rig.command(second.words); code != 0 && code != 1 && code != 3)
+      throw Error(Fault::Bug, fmt::format("drift accept ends with {}: {}", code, rig.said));
+  } else {
+    rig.must(second.words);
+  }
+  if (second.name == "down" && !rig.home.dc.vms.empty())
+    throw Error(Fault::Bug, fmt::format("{} VMs are left", rig.home.dc.vms.size()));
+  rig.must(bring_up);
+  rig.must({"plan", "/clusters/blue"});
+  rig.must({"status", "/clusters/blue", "--exit-code"});
+  return fmt::format("{} VMs", rig.home.dc.vms.size());
+}
+
+TEST_P(CommandPairs, ConvergeWhereverTheFirstIsKilled) {
+  const auto& [first, second] = GetParam();
+  CommandRig rig;
+  if (first.name != "up") {
+    rig.must(bring_up);
+    proxmox::VmUpdate by_hand;
+    by_hand.set["cores"] = "5";
+    root(rig).start_update("pve1", 101, by_hand);
+    rig.home.world.run_for(1min);
+  }
+  if (first.name == "changed") rig.write_spec(CommandRig::changed_spec());
+  KillSweep::Options options;
+  options.every = every(first.sample);
+  options.run = [&, &words = first.words] { rig.must(words); };
+  options.recover = [] {};
+  options.died = [&] { rig.die(); };
+  options.end_state = [&, &first = first, &second = second] { return finish(rig, first, second); };
+  KillSweep sweep{options};
+  test::EdgeTransport wire{rig.wire, sweep};
+  test::EdgeFiles files{rig.files, sweep};
+  rig.transport = &wire;
+  rig.door_files = &files;
+  const KillSweep::Result result = sweep.sweep();
+  fmt::print("{} killed, then {}: {}\n", first.name, second.name, result.summary());
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_GT(result.tried, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CommandPairs, testing::ValuesIn(pairs()), [](const auto& test) {
+  return test.param.first.name + "_then_" + test.param.second.name;
+});
+
+}  // namespace
+}  // namespace rocca::scenarios
