@@ -575,9 +575,12 @@ engine::Report Run::up(const engine::EventSink& events) {
   const std::string shown = impl.up ? impl.up->plan.bound_to : "";
   const auto lock = impl.take_lock();
   if (!impl.still_counts(impl.up.get())) impl.up = impl.look_up();
-  // What an interrupted teardown asked of Proxmox may still be carried out: it is judged by its
-  // end.
-  if (impl.up->prior.teardown && impl.await_tasks(*impl.up, *lock)) impl.up = impl.look_up();
+  // What an interrupted teardown asked of Proxmox may still have been carried out while we looked:
+  // it is judged by its end.
+  if (impl.up->prior.teardown) {
+    impl.await_tasks(*impl.up, *lock);
+    impl.up = impl.look_up();
+  }
   if (!shown.empty() && impl.up->plan.bound_to != shown && !impl.goes_on(impl.up->plan))
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at a new `rocca plan`");

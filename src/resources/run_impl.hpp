@@ -118,8 +118,8 @@ struct Run::Impl {
                                            const std::set<proxmox::Vmid>& going) const;
   /// Acts of the interrupted run that Proxmox still carries out, by the VM's id.
   std::map<proxmox::Vmid, std::string> tasks_under_way(Look& look);
-  /// Waits for them; false: there were none.
-  bool await_tasks(Look& look, state::Lock& lock);
+  /// Waits for them, for a while.
+  void await_tasks(Look& look, state::Lock& lock);
   /// The state of a cluster that is gone, to begin another one with.
   state::State forgotten(const state::State& prior) const;
   /// The plan for Course::Recreate: what goes, and what is created after that.

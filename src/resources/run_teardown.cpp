@@ -37,8 +37,8 @@ std::string node_of(const std::string& address) {
 /// The VM that LeftoverVm found, also one that may not be destroyed now (protection, a lock); not a
 /// doubtful one, and not volumes alone.
 bool is_there(const std::optional<engine::Live>& live) {
-  return live && (live->fields.contains("vm") ||
-                  (live->fields.contains("refused") && !live->id.empty()));
+  return live &&
+         (live->fields.contains("vm") || (live->fields.contains("refused") && !live->id.empty()));
 }
 
 /// The journal has an act for it that was announced or begun, or that it is gone.
@@ -133,19 +133,16 @@ std::map<proxmox::Vmid, std::string> Run::Impl::tasks_under_way(Look& look) {
   return tasks;
 }
 
-bool Run::Impl::await_tasks(Look& look, state::Lock& lock) {
+void Run::Impl::await_tasks(Look& look, state::Lock& lock) {
   const Tick began = doors.runner.now();
   Tick renewed = began;
-  bool waited = false;
   while (!stop.stop_requested() && doors.runner.now() - began < longest_task &&
          !tasks_under_way(look).empty()) {
-    waited = true;
     doors.runner.wait_until(doors.runner.now() + 1s);
     if (doors.runner.now() - renewed < renew_every) continue;
     call("lock", [&] { lock.renew(); });
     renewed = doors.runner.now();
   }
-  return waited;
 }
 
 std::vector<ControlPlaneFacts> Run::Impl::planes_of(const Look& look, const Look& remains,

@@ -107,6 +107,8 @@ class VmKind final : public Thing {
       Change change =
           create(fmt::format("VM {} has the lock `{}`", live->id, live->fields.at(in_the_making)));
       change.action = Action::Update;
+      // An earlier run began it, perhaps for another spec.
+      change.perhaps = Effect::PowerCycle;
       return change;
     }
     if (live->fields.contains(without_mark)) {

@@ -65,7 +65,7 @@ class CommandRig : public ClusterRig {
     std::vector<text::Value> documents;
     documents.push_back(std::move(root));
     secrets::sops::Recipe recipe;
-    recipe.recipients = secrets::sops::Recipients::age({to_string(*identity.recipient())});
+    recipe.recipients = secrets::sops::Recipients::age({identity.recipient()->text()});
     files.write(folder + "/secrets.sops.yaml",
                 secrets::sops::encrypt({secrets::sops::Format::Yaml, std::move(documents)}, recipe,
                                        clock, entropy),
@@ -73,10 +73,11 @@ class CommandRig : public ClusterRig {
   }
 
   static std::string spec() { return static_spec(pools(1, 2)); }
-  /// One worker less, and other hardware: something is removed, something power-cycled.
+  /// Another worker, and other hardware: something is created, something power-cycled; and where
+  /// the old spec comes back, something half made is removed.
   static std::string changed_spec() {
     return static_spec(
-        replace_all(pools(1, 1), "memory: 8GiB, cores: 4", "memory: 8GiB, cores: 6"));
+        replace_all(pools(1, 3), "memory: 8GiB, cores: 4", "memory: 8GiB, cores: 6"));
   }
 
   int command(const std::vector<std::string>& words) {
@@ -184,7 +185,7 @@ TEST_P(CommandPairs, ConvergeWhereverTheFirstIsKilled) {
     rig.must(bring_up);
     proxmox::VmUpdate by_hand;
     by_hand.set["cores"] = "5";
-    root(rig).start_update("pve1", 101, by_hand);
+    for (const unsigned worker : {101u, 102u}) root(rig).start_update("pve1", worker, by_hand);
     rig.home.world.run_for(1min);
   }
   if (first.name == "changed") rig.write_spec(CommandRig::changed_spec());
@@ -203,6 +204,10 @@ TEST_P(CommandPairs, ConvergeWhereverTheFirstIsKilled) {
   fmt::print("{} killed, then {}: {}\n", first.name, second.name, result.summary());
   EXPECT_THAT(result.failures, IsEmpty());
   EXPECT_GT(result.tried, 0u);
+}
+
+void PrintTo(const Command& command, std::ostream* out) {
+  *out << command.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CommandPairs, testing::ValuesIn(pairs()), [](const auto& test) {
