@@ -254,7 +254,7 @@ void Run::Impl::plan_recreation(Look& look, const std::set<std::string>& shared_
 void Run::Impl::add_notice(Look& look) const {
   if (!look.prior.teardown) return;
   const std::string& name = cluster.name();
-  const std::string since = to_string(look.prior.teardown->since);
+  const std::string since = rocca::to_string(look.prior.teardown->since);
   engine::Plan& plan = look.plan;
   switch (look.course) {
     case Course::Proceed:
