@@ -1,10 +1,12 @@
-// What a cluster costs its hosts in requests: a plan that finds nothing to do, and making one VM.
-// Counts only, so one run says it all.
+// What a cluster costs its hosts in requests: a plan that finds nothing to do, making one VM, and
+// `down`, of guests that shut down when asked and of guests that ignore it. Counts only, so one run
+// says it all.
 //   requests [--trace] [--limits] [NODES…]      by default 5 50 500
-// --trace lists what one more VM costs. --limits fails where something costs more than it may: a
-// plan that finds nothing to do one request for each VM, one for each host (its storages) and two
-// lists of the whole cluster; making and starting one VM eight; a whole `up` eight for each VM and
-// five for each host.
+// --trace lists what one more VM and a `down` cost. --limits fails where something costs more than
+// it may: a plan that finds nothing to do one request for each VM, one for each host (its storages)
+// and two lists of the whole cluster; making and starting one VM eight; a whole `up` eight for each
+// VM and five for each host; `down` eight for each VM that shuts down and fourteen for each that
+// does not, waits included.
 
 #include "scenarios/engine_rig.hpp"
 
@@ -60,6 +62,35 @@ bool within(const char* what, std::size_t asked, std::size_t limit) {
   return false;
 }
 
+/// All of it, the wait for the guests and the last look included.
+bool measure_down(scenarios::ClusterRig& rig, Split& split, unsigned vms, bool deaf, bool trace,
+                  bool limits) {
+  if (deaf) scenarios::deafen(rig);
+  split.take();
+  std::vector<std::string> asked;
+  if (trace) split.trace = &asked;
+  const engine::Report down = rig.down();
+  split.trace = nullptr;
+  for (const std::string& line : asked) fmt::print("       {}\n", line);
+  const std::size_t requests = split.take().proxmox;
+  fmt::print("{:>4} nodes{}: down {} requests to Proxmox ({:.1f} per VM)\n", vms,
+             deaf ? " that ignore a shutdown" : "", requests,
+             static_cast<double>(requests) / static_cast<double>(vms));
+  if (!down.ok()) fmt::print("down failed: {}\n", scenarios::problems(down).substr(0, 500));
+  return down.ok() && rig.home.dc.vms.empty() &&
+         (!limits || within("down", requests, (deaf ? 14u : 8u) * vms));
+}
+
+bool measure_down_of_deaf(unsigned nodes, bool trace, bool limits) {
+  lab::Home::Options options;
+  options.hosts = lab::parse_hosts(std::to_string(std::clamp(nodes / 25, 1u, 20u)));
+  scenarios::ClusterRig rig{options};
+  Split split{rig.wire};
+  rig.transport = &split;
+  rig.write_spec(spec_of(nodes - 3, options.hosts));
+  return rig.up().ok() && measure_down(rig, split, nodes, /*deaf=*/true, trace, limits);
+}
+
 bool measure(unsigned nodes, bool trace, bool limits) {
   lab::Home::Options options;
   options.hosts = lab::parse_hosts(std::to_string(std::clamp(nodes / 25, 1u, 20u)));
@@ -98,7 +129,8 @@ bool measure(unsigned nodes, bool trace, bool limits) {
     well = within("one VM more", one.proxmox, nothing.proxmox + 8) && well;
     well = within("up", whole.proxmox, 8 * nodes + 5 * hosts) && well;
   }
-  return well;
+  well = measure_down(rig, split, nodes + 1, /*deaf=*/false, trace, limits) && well;
+  return measure_down_of_deaf(nodes, trace, limits) && well;
 }
 
 }  // namespace

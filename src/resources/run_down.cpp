@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "resources/kubernetes_things.hpp"
 #include "resources/run_impl.hpp"
+#include "resources/vm_remove.hpp"
 #include "resources/vm_rest.hpp"
 
 #include <fmt/format.h>
@@ -88,6 +89,23 @@ std::unique_ptr<Look> Run::Impl::look_down(const DownOptions& what, bool all) {
   return look;
 }
 
+/// All VMs of a host begin at once, and each needs to know what was asked of it lately.
+void Run::Impl::list_tasks(Look& look) {
+  if (!cluster.proxmox || look.plan.empty()) return;
+  with_world(look, [&](World& world) {
+    std::map<std::string, proxmox::Vmid> hosts;
+    for (const proxmox::VmRow& row : look.survey.select(
+             world.proxmox(), [](const Survey::Candidate& each) { return each.marked; }))
+      hosts.emplace(row.node, row.vmid);
+    for (const auto& [host, vmid] : hosts) try {
+        world.survey.recent_tasks(world.proxmox(), host, vmid, halt_lookback);
+      } catch (const Error& error) {
+        // Each VM asks again, and says what is wrong.
+        if (error.fault() == Fault::Interrupted) throw;
+      }
+  });
+}
+
 /// Nothing of ours is left: the proof is another look, at every VM there is. What is being cloned
 /// is asked for first: a clone that is over by then is in the list.
 Remains Run::Impl::what_remains() {
@@ -131,6 +149,7 @@ engine::Report Run::Impl::tear_down(std::unique_ptr<Look>& look, state::Lock& lo
   engine::EffectPolicy policy;
   policy.allowed.insert(
       {engine::Effect::PowerCycle, engine::Effect::Replace, engine::Effect::DataLoss});
+  list_tasks(*look);
   engine::Report report = carry_out(*look, lock, events, policy);
   const std::map<std::string, std::string> named = look->plan.kept;
   std::vector<Marked> left;

@@ -101,6 +101,7 @@ struct Run::Impl {
   std::unique_ptr<Look> look_down() {
     return look_down({options.purge_images, options.reset_existing}, /*all=*/false);
   }
+  void list_tasks(Look& look);
   Remains what_remains();
 
   // ---- teardowns that were interrupted

@@ -132,6 +132,28 @@ bool Survey::noted(proxmox::Vmid vmid) {
   return noted_.contains(vmid);
 }
 
+bool Survey::is_switched_off(proxmox::Vmid vmid) const {
+  const std::lock_guard lock{mutex_};
+  const auto found = noted_.find(vmid);
+  return found != noted_.end() && found->second.first == "stopped" &&
+         clock_.tick() - found->second.second < statistics_lag;
+}
+
+void Survey::unnote(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  noted_.erase(vmid);
+}
+
+void Survey::destroyed(proxmox::Vmid vmid) {
+  const std::lock_guard lock{mutex_};
+  destroyed_.insert(vmid);
+}
+
+bool Survey::was_destroyed(proxmox::Vmid vmid) const {
+  const std::lock_guard lock{mutex_};
+  return destroyed_.contains(vmid);
+}
+
 void Survey::gone(proxmox::Vmid vmid) {
   const std::lock_guard lock{mutex_};
   if (rows_) rows_->erase(vmid);
@@ -264,6 +286,7 @@ void Survey::resized(proxmox::Vmid vmid, const std::string& slot, Bytes size) {
 
 void Survey::planned(proxmox::Vmid vmid, const Halt& halt) {
   const std::lock_guard lock{mutex_};
+  if (look_began_) return;
   halts_.insert_or_assign(vmid, std::pair{clock_.tick(), halt});
 }
 
@@ -337,6 +360,42 @@ std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan,
     found.push_back({row, std::move(shown), cluster, std::move(node)});
   }
   return found;
+}
+
+std::vector<proxmox::TaskRow> Survey::recent_tasks(proxmox::Client& client, const std::string& host,
+                                                   proxmox::Vmid vmid, Duration how_far) {
+  const auto of_vm = [&](const std::vector<proxmox::TaskRow>& rows) {
+    std::vector<proxmox::TaskRow> its;
+    for (const proxmox::TaskRow& row : rows)
+      if (row.upid.id == std::to_string(vmid)) its.push_back(row);
+    return its;
+  };
+  {
+    const std::lock_guard lock{mutex_};
+    const auto known = recent_.find(host);
+    if (known != recent_.end() && clock_.tick() - known->second.first < list_lasts)
+      return of_vm(known->second.second);
+  }
+  proxmox::TaskFilter filter;
+  filter.since = clock_.now() - how_far;
+  const Tick asked = clock_.tick();
+  std::vector<proxmox::TaskRow> rows = client.tasks(host, filter);
+  if (rows.size() >= filter.limit) {
+    // A busy host: there is more than one list holds.
+    filter.vmid = vmid;
+    return client.tasks(host, filter);
+  }
+  std::vector<proxmox::TaskRow> its = of_vm(rows);
+  const std::lock_guard lock{mutex_};
+  recent_.insert_or_assign(host, std::pair{asked, std::move(rows)});
+  return its;
+}
+
+void Survey::task_ended(const std::string& host) {
+  const std::lock_guard lock{mutex_};
+  const auto known = recent_.find(host);
+  // A list that was read after the one that told of the end tells of it as well.
+  if (known != recent_.end() && known->second.first < tasks_[host].read) recent_.erase(known);
 }
 
 void Survey::asked(const proxmox::Upid& upid) {
@@ -629,7 +688,8 @@ std::optional<proxmox::Task> Survey::ask_alone(proxmox::Client& client, const pr
   return task ? *task : proxmox::Task{upid, false, "OK"};
 }
 
-std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox::Upid& upid) {
+std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox::Upid& upid,
+                                          Duration shared) {
   proxmox::TaskFilter filter;
   {
     const std::lock_guard lock{mutex_};
@@ -637,6 +697,8 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
     const auto found = list.tasks.find(upid.text);
     // What has ended does not begin again.
     if (found != list.tasks.end() && !found->second.running) return found->second;
+    if (found != list.tasks.end() && list.ever && clock_.tick() - list.read < shared)
+      return found->second;
     // Somebody else has asked since it was to be asked after.
     if (found != list.tasks.end() && list.pace.goes_on(upid.text) &&
         list.read >= list.pace.due(upid.text))

@@ -66,7 +66,14 @@ class Survey {
   void note(const proxmox::VmRow& row);
   /// Its power is known otherwise than by the list.
   bool noted(proxmox::Vmid vmid);
+  /// A task of this run has switched it off a moment ago. Another may have started it since.
+  bool is_switched_off(proxmox::Vmid vmid) const;
+  /// Its power is no longer known.
+  void unnote(proxmox::Vmid vmid);
   void gone(proxmox::Vmid vmid);
+  /// A task of this run has destroyed it, with all its volumes.
+  void destroyed(proxmox::Vmid vmid);
+  bool was_destroyed(proxmox::Vmid vmid) const;
 
   /// The configuration in force and what waits for a restart, read once until `forget`.
   std::optional<proxmox::VmConfig> config(proxmox::Client& client, const std::string& host,
@@ -99,7 +106,7 @@ class Survey {
                              std::vector<proxmox::VmRow>* unasked = nullptr);
 
   /// What is to be done next so that it goes off, for whoever does it a moment later: two requests
-  /// tell that, and they are the same two. Until `acted`.
+  /// tell that, and they are the same two. Until `acted`. What a look guessed is not kept.
   void planned(proxmox::Vmid vmid, const Halt& halt);
   std::optional<Halt> just_planned(proxmox::Vmid vmid);
   void acted(proxmox::Vmid vmid);
@@ -130,7 +137,15 @@ class Survey {
 
   /// How a task stands, from a list of its host's tasks that all share. Nothing: not known at this
   /// moment, ask again shortly.
-  std::optional<proxmox::Task> task(proxmox::Client& client, const proxmox::Upid& upid);
+  /// `shared`: so old a list is good enough, because many wait for tasks of the same host.
+  std::optional<proxmox::Task> task(proxmox::Client& client, const proxmox::Upid& upid,
+                                    Duration shared = {});
+
+  /// The tasks of one VM since then. Those of all VMs of a host are listed at once, because many
+  /// are asked for at the same time; the list is good for a moment, until `task_ended`.
+  std::vector<proxmox::TaskRow> recent_tasks(proxmox::Client& client, const std::string& host,
+                                             proxmox::Vmid vmid, Duration how_far);
+  void task_ended(const std::string& host);
 
   /// This run has started it.
   void asked(const proxmox::Upid& upid);
@@ -290,8 +305,10 @@ class Survey {
   };
   std::map<std::string, Mute> mute_;  // hosts that let a request wait until it timed out
   std::map<proxmox::Vmid, std::string> expected_;
-  std::set<std::string> not_ours_to_end_;  // UPIDs
-  std::map<std::string, Tick> asked_;      // by UPID
+  std::set<std::string> not_ours_to_end_;                                         // UPIDs
+  std::map<std::string, Tick> asked_;                                             // by UPID
+  std::map<std::string, std::pair<Tick, std::vector<proxmox::TaskRow>>> recent_;  // by host
+  std::set<proxmox::Vmid> destroyed_;
 };
 
 }  // namespace rocca::resources

@@ -126,6 +126,8 @@ class LeftoverVm final : public Thing {
     if (!std::holds_alternative<Ready>(progress)) return progress;
     const auto upid = proxmox::Upid::parse(receipt.token);
     const auto task = upid ? world.survey.task(world.proxmox(), *upid) : std::nullopt;
+    // At most its power has changed. Its proof is read again before it is destroyed.
+    if (upid && (upid->type == "qmshutdown" || upid->type == "qmstop")) return progress;
     if (vmid_) world.survey.forget(*vmid_);
     if (task && task->ok() && upid->type == "qmdestroy" && vmid_ &&
         upid->id == std::to_string(*vmid_))
@@ -143,7 +145,7 @@ class LeftoverVm final : public Thing {
     const auto upid = proxmox::Upid::parse(receipt.token);
     if (upid && begun_now && receipt.ask_after == Duration{})
       receipt.ask_after =
-          world.survey.first_ask(*upid, receipt.act == "shutdown" ? 2s : 60ms, 40ms);
+          world.survey.first_ask(*upid, receipt.act == "shutdown" ? 2s : 500ms, 40ms);
     return receipt;
   }
 
@@ -241,6 +243,8 @@ class LeftoverVm final : public Thing {
   std::vector<std::string> find_rest(World& world) const {
     // Nothing of ours has ever made a VM that was taken over.
     if (!vmid_ || host_.empty() || identity_.adopted_vmid) return {};
+    // All its volumes went with it, and no create was left open.
+    if (world.survey.was_destroyed(*vmid_) && !begun_) return {};
     try {
       return rest_of_create(world, rest_search());
     } catch (const Error& error) {

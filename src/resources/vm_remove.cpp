@@ -17,8 +17,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The tasks of this id that may still say something about the guest that runs now.
-constexpr Duration lookback = 15min;
 // What moves or writes disks mostly ends by itself, and leaves less behind when it may.
 constexpr Duration copy_patience = 1min;
 // A lock goes a moment before or after its task does.
@@ -124,6 +122,22 @@ Receipt act(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm,
                  pause_after(halt.failed));
 }
 
+/// The longer a guest takes, the more rarely it is asked after, but at once when its time is over.
+Duration ask_again_after(const proxmox::Upid& upid, Duration waited) {
+  if (one_of(upid.type, {"qmstop", "qmdestroy"})) return 500ms;
+  const Duration interval = std::clamp<Duration>(waited / 4, 1s, 5s);
+  // An agent that does not answer is asked for three seconds first.
+  const Duration left = shutdown_patience + 4s - waited;
+  return left > Duration{} ? std::clamp<Duration>(left, 500ms, interval) : 1s;
+}
+
+void note_off(World& world, proxmox::Vmid vmid) {
+  auto row = world.survey.find(world.proxmox(), vmid);
+  if (!row) return;
+  row->status = "stopped";
+  world.survey.note(*row);
+}
+
 /// The task of a request to HA ends at once; HA acts on it later. Whether it ever does is decided
 /// when the VM is planned for again.
 bool still_stopping(World& world, const proxmox::Upid& upid) {
@@ -143,6 +157,16 @@ bool holds_lock(const std::string& task_type) {
 
 Halt plan_halt(World& world, const proxmox::VmRow& row) {
   proxmox::Client& client = world.proxmox();
+  // The list tells enough for a plan. Before anything is asked of a VM it is looked at again.
+  if (world.survey.looks() && row.lock.empty() && row.status != "unknown") {
+    HaltFacts listed;
+    listed.running = row.status == "running";
+    return decide_halt(listed);
+  }
+  // What has been started since then is refused by the destroy itself.
+  if (world.survey.is_switched_off(row.vmid) && row.lock.empty() &&
+      !world.survey.contended(row.vmid))
+    return {};
   const auto status = client.find_status(row.node, row.vmid);
   if (!status) return {};
   HaltFacts facts;
@@ -155,10 +179,8 @@ Halt plan_halt(World& world, const proxmox::VmRow& row) {
   facts.now = world.clock.now();
   const bool is_off = !facts.running && (facts.lock.empty() || facts.lock == "suspended");
   if (is_off && !facts.contended) return decide_halt(facts);
-  proxmox::TaskFilter filter;
-  filter.vmid = row.vmid;
-  filter.since = facts.now - lookback;
-  for (const proxmox::TaskRow& task : client.tasks(row.node, filter))
+  for (const proxmox::TaskRow& task :
+       world.survey.recent_tasks(client, row.node, row.vmid, halt_lookback))
     facts.tasks.push_back(entry_of(world, task));
   if (facts.lock == "backup" && holder_of(facts.tasks) == nullptr)
     facts.job_of_many = job_of_many(world, row.node);
@@ -193,9 +215,21 @@ Receipt remove_vm(World& world, const proxmox::VmRow& row, const proxmox::OwnedV
   const Receipt receipt = act(world, row, vm, halt);
   if (!receipt.token.empty()) return receipt;
   world.survey.forget(row.vmid);
-  // purge: out of backup jobs, replication and HA as well.
-  return started(world, client.start_destroy(vm, /*purge=*/true), "destroy",
-                 pause_after(halt.failed));
+  try {
+    // purge: out of backup jobs, replication and HA as well.
+    return started(world, client.start_destroy(vm, /*purge=*/true), "destroy",
+                   pause_after(halt.failed));
+  } catch (const Error& error) {
+    // It was known to be off, and has been started since.
+    if (error.fault() != Fault::Conflict || !world.survey.is_switched_off(row.vmid)) throw;
+    world.survey.unnote(row.vmid);
+    const auto status = client.find_status(row.node, row.vmid);
+    if (!status || status->status != "running") throw;
+    proxmox::VmRow running = row;
+    running.status = status->status;
+    world.survey.note(running);
+    return {};
+  }
 } catch (const Error& error) {
   if (error.fault() != Fault::NotFound) throw;
   // It went since it was looked at, by a task of a run that was killed, or to another host: what is
@@ -209,7 +243,10 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
                        std::optional<proxmox::Vmid> vmid) {
   const auto upid = proxmox::Upid::parse(receipt.token);
   if (!upid) return Ready{};
-  const auto task = world.survey.task(world.proxmox(), *upid);
+  const Duration waited = world.survey.waiting_since(upid->text);
+  // Many wait at the same time: a list that another has read in this interval is as good.
+  const Duration interval = ask_again_after(*upid, world.survey.asked_ago(*upid).value_or(waited));
+  const auto task = world.survey.task(world.proxmox(), *upid, interval * 9 / 10);
   std::string waiting = fmt::format("Proxmox task {} on {}", upid->type, upid->node);
   const char* work = work_of(upid->type);
   if (work != nullptr) waiting += fmt::format(", {} by {}", work, upid->user);
@@ -225,15 +262,21 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
     const bool ours_to_end = world.survey.can_end(*upid) && !is_job_of_many(*upid);
     const Duration patience = work != nullptr ? copy_patience : shutdown_patience + 15s;
     const bool too_long = (work != nullptr || one_of(upid->type, {"qmshutdown", "qmreboot"})) &&
-                          ours_to_end && world.survey.waiting_since(upid->text) > patience;
+                          ours_to_end && waited > patience;
     if (task && too_long) return Ready{};
     if (task && vmid && is_job_of_many(*upid)) {
       const auto status = world.proxmox().find_status(upid->node, *vmid);
       if (!status || status->lock != "backup") return Ready{};
     }
-    return NotYet{waiting, world.survey.ask_again(*upid)};
+    return NotYet{waiting, std::max(world.survey.ask_again(*upid), interval)};
   }
+  world.survey.task_ended(upid->node);
   const auto failure = task->failure();
+  const auto number = parse_uint(upid->id);
+  if (number && task->ok() && upid->type == "qmdestroy")
+    world.survey.destroyed(static_cast<proxmox::Vmid>(*number));
+  if (number && task->ok() && one_of(upid->type, {"qmshutdown", "qmstop"}))
+    note_off(world, static_cast<proxmox::Vmid>(*number));
   if (upid->type == "hastop" && !failure && still_stopping(world, *upid))
     return NotYet{"HA to stop the VM", 2s};
   if (!failure) return Ready{};
@@ -246,8 +289,7 @@ Progress probe_removal(World& world, const Receipt& receipt, const std::string& 
     return Ready{};
   // Somebody was faster at its lock: who, is looked into, and it is tried again.
   if (failure->reason == Reason::ConfigLocked || failure->reason == Reason::Contention) {
-    if (const auto number = parse_uint(upid->id))
-      world.survey.contend(static_cast<proxmox::Vmid>(*number));
+    if (number) world.survey.contend(static_cast<proxmox::Vmid>(*number));
     return Ready{};
   }
   throw proxmox::explain_failure(world.proxmox(), *task).error(doing);

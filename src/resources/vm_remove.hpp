@@ -11,6 +11,9 @@
 
 namespace rocca::resources {
 
+/// How far back the task log may still say something about the guest that runs now.
+constexpr Duration halt_lookback = std::chrono::minutes{15};
+
 Halt plan_halt(World& world, const proxmox::VmRow& row);
 /// That one act for a VM that stays; an empty receipt where there is nothing to do. Nobody's backup
 /// or migration is ended for that: Busy while one goes on.

@@ -479,6 +479,7 @@ std::string pending_option(const std::string& field) {
 proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
                             const std::vector<std::string>& fields) {
   proxmox::VmUpdate update;
+  bool foreign = false;  // a disk that belongs to another VM
   update.digest = config.digest;
   const auto options = wish.options();
   for (const std::string& field : fields) {
@@ -496,7 +497,14 @@ proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
       continue;
     }
     if (disk == wish.disks.end()) {
-      if (found != nullptr && is_data_slot(field)) update.erase.push_back(field);
+      if (found != nullptr && is_data_slot(field)) {
+        update.erase.push_back(field);
+        // Without it the volume stays as `unused0`, in no plan. What belongs to another VM stays.
+        const bool its_own =
+            found->find(fmt::format("vm-{}-", wish.create.vmid)) != std::string::npos;
+        foreign = foreign || !its_own;
+        if (!foreign) update.set["force"] = "1";
+      }
       continue;
     }
     if (found == nullptr) {
@@ -508,6 +516,7 @@ proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
     // The stored volume is named again: `STORAGE:32` would allocate another disk.
     update.set[slot] = with_our_parts(slot, disk->drive.print(), *found);
   }
+  if (foreign) update.set.erase("force");
   return update;
 }
 

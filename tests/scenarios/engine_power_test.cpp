@@ -219,6 +219,30 @@ TEST(Power, RemovingADiskOfAProtectedVmIsRefusedInThePlan) {
   expect_untouched(rig);
 }
 
+// Whoever allows data-loss wants the volume gone, not kept as `unused0` where no plan shows it.
+TEST(Power, ARemovedDiskIsDestroyed) {
+  const std::string disk =
+      replace_all(static_spec(pools(1, 1)), "machine: { memory: 8GiB, cores: 4 }",
+                  "machine: { memory: 8GiB, cores: 4, disks: { system: 20GiB, data: 10GiB } }");
+  ClusterRig rig;
+  rig.write_spec(disk);
+  ASSERT_TRUE(rig.up().ok());
+  const auto volumes = [&] {
+    std::size_t count = 0;
+    for (const auto& [name, volume] : rig.home.dc.storages.at("local-lvm").on("pve1"))
+      count += volume.vmid == 101u;
+    return count;
+  };
+  const std::size_t before = volumes();
+  rig.write_spec(replace_all(disk, ", data: 10GiB", ""));
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(volumes(), before - 1);
+  for (const auto& [key, value] : rig.home.dc.vms.at(101).config)
+    EXPECT_FALSE(key.starts_with("unused")) << key << ": " << value;
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 TEST(Power, ProtectionDoesNotStandInTheWayOfARestart) {
   ClusterRig rig;
   rig.write_spec(static_spec(pools(1, 1)));
