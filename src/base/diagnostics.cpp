@@ -74,14 +74,34 @@ std::vector<Cell> to_cells(std::string_view line) {
   return cells;
 }
 
+constexpr std::size_t drawings_per_line = 50;  // further problems of a line have only their place
+
+/// How far into a long line the last problem was: many problems in one line must not count its
+/// characters as often.
+struct Skipped {
+  std::size_t line = 0;
+  std::size_t drawings = 0;
+  std::size_t characters = 0;
+  std::size_t bytes = 0;
+};
+
 /// The line and, below it, a caret under `column` with `length` characters underlined. Of a very
 /// long line only the part around the caret is shown.
-void draw(std::string& out, std::string_view line, const Problem& problem) {
+void draw(std::string& out, std::string_view line, const Problem& problem, Skipped& skipped) {
   std::size_t column = problem.where.column == 0 ? 1 : problem.where.column;
   // Far more than can be shown is not worth keeping: a minified file is one line of megabytes.
-  bool cut_left = false;
-  for (; column > 3 * window_width && line.size() > 2 * window_width; --column, cut_left = true)
-    line.remove_prefix(first_character(line).size);
+  const std::size_t to_skip = column > 3 * window_width ? column - 3 * window_width : 0;
+  if (skipped.line != problem.where.line) skipped = {.line = problem.where.line};
+  if (skipped.characters > to_skip) skipped.characters = skipped.bytes = 0;
+  if (++skipped.drawings > drawings_per_line) return;
+  line.remove_prefix(skipped.bytes);
+  for (; skipped.characters < to_skip && line.size() > 2 * window_width; ++skipped.characters) {
+    const std::size_t size = first_character(line).size;
+    line.remove_prefix(size);
+    skipped.bytes += size;
+  }
+  column -= skipped.characters;
+  bool cut_left = skipped.characters > 0;
   const std::size_t enough = 8 * 4 * window_width;  // bytes; four make the longest character
   const std::vector<Cell> cells = to_cells(line.substr(0, enough));
   const std::size_t caret = std::min(column - 1, cells.size());
@@ -242,15 +262,16 @@ std::string Diagnostics::render() const {
            std::tie(b->where.file, b->where.line, b->where.column);
   });
 
-  std::map<std::string_view, Lines> sources;
+  std::map<std::string_view, std::pair<Lines, Skipped>> sources;
   std::string text;
   for (const Problem* problem : sorted) {
     const std::string where = visible(to_string(problem->where));
     text += fmt::format("{}{}{}: {}\n", where, where.empty() ? "" : ": ",
                         name_of(problem->severity), visible(problem->message, message_indent));
     if (const std::string* source = find_source(problem->where.file)) {
-      const auto& lines = sources.try_emplace(problem->where.file, *source).first->second;
-      if (const auto line = lines.find(problem->where.line)) draw(text, *line, *problem);
+      auto& [lines, skipped] =
+          sources.try_emplace(problem->where.file, Lines{*source}, Skipped{}).first->second;
+      if (const auto line = lines.find(problem->where.line)) draw(text, *line, *problem, skipped);
     }
     if (!problem->hint.empty())
       text += fmt::format("hint: {}\n", visible(problem->hint, message_indent));

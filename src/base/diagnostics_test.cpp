@@ -9,12 +9,23 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 namespace rocca {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
 using testing::Optional;
+
+/// Characters of the first line before `mark`.
+std::size_t columns_before(std::string_view text, std::string_view mark) {
+  const std::string_view before = text.substr(0, text.find(mark));
+  return static_cast<std::size_t>(std::count_if(before.begin(), before.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+  }));
+}
 
 TEST(Diagnostics, ShowsTheLineACaretAndTheHint) {
   Diagnostics diagnostics;
@@ -114,6 +125,25 @@ TEST(Diagnostics, ManyProblemsAndFilesStayQuick) {
   const std::string rendered = diagnostics.render();
   EXPECT_THAT(rendered.substr(0, 40), testing::StartsWith("00.yaml:50:1: error: m\n  50 | line\n"));
   EXPECT_EQ(std::count(rendered.begin(), rendered.end(), '^'), 20'000);
+}
+
+TEST(Diagnostics, ManyProblemsInOneLongLineStayQuick) {
+  Diagnostics diagnostics;
+  std::string text;
+  for (std::size_t i = 0; i < 20'000; ++i) text += fmt::format("ü{:06}, ", i);
+  diagnostics.remember("a.yaml", text);
+  for (std::size_t i = 20'000; i > 0; --i) diagnostics.error({"a.yaml", 1, 9 * (i - 1) + 1}, "m");
+  const auto begun = std::chrono::steady_clock::now();
+  const std::string rendered = diagnostics.render();
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds{5});  // it was 20 s
+  // All are named, the first fifty with their line.
+  EXPECT_THAT(rendered, HasSubstr("a.yaml:1:179992: error: m\n"));
+  EXPECT_EQ(std::count(rendered.begin(), rendered.end(), '^'), 50);
+  // Each caret stands under its own word.
+  const auto last = rendered.rfind("   1 | ");
+  const auto marks = rendered.find("\n", last) + 1;
+  EXPECT_EQ(columns_before(rendered.substr(last), "ü000049"),
+            columns_before(rendered.substr(marks), "^"));
 }
 
 RC_GTEST_PROP(DiagnosticsProperty, AnyBytesAreDrawnAsOneLineOfText,

@@ -15,6 +15,7 @@ struct FileStatus {
   bool folder = false;
   std::uint64_t size = 0;
   unsigned mode = 0;  // permission bits only, e.g. 0600
+  bool link = false;  // the path is a symbolic link; the rest describes what it leads to
 };
 
 /// Held while it lives. Goes with the process that holds it, however that ends.
@@ -31,18 +32,28 @@ class Files {
   virtual ~Files() = default;
 
   /// The whole content, or nothing if there is no such file. Refuses (Usage) more than `limit`
-  /// bytes.
+  /// bytes, and at once everything that is not a regular file: a FIFO, a device, a socket, a
+  /// folder. The process's own descriptors (`/dev/stdin`, `/dev/fd/3`) may be pipes.
   virtual std::optional<std::string> find(const std::string& path,
                                           std::uint64_t limit = default_limit) = 0;
   std::string get(const std::string& path,
                   std::uint64_t limit = default_limit);  // NotFound when absent
 
   /// All or nothing, durable: a temporary file beside it (which list() never shows), fsync, rename,
-  /// fsync of the folder. A link is followed: the file behind it changes, the link stays.
+  /// fsync of the folder. A link is followed: the file behind it changes, the link stays. Temporary
+  /// files that dead processes left in the folder are removed. Refuses to replace what is not a
+  /// regular file.
   virtual void write(const std::string& path, std::string_view content, unsigned mode = 0600) = 0;
 
+  /// The same for secrets, access files and rocca's own records: refuses to write through a link,
+  /// because whoever can place a link in the folder would choose who reads or what is overwritten.
+  virtual void write_private(const std::string& path, std::string_view content,
+                             unsigned mode = 0600) {
+    write(path, content, mode);
+  }
+
   /// Adds to the end and makes it durable; makes the file (0600) if it is not there. A power cut
-  /// during the call may leave a prefix of `content`.
+  /// during the call may leave a prefix of `content`. Refuses links.
   virtual void append(const std::string& path, std::string_view content) = 0;
 
   virtual bool remove(const std::string& path) = 0;  // a file; false: was not there
@@ -55,18 +66,23 @@ class Files {
       const std::string& folder) = 0;  // names, sorted; empty if absent
   virtual std::optional<FileStatus> status(const std::string& path) = 0;
 
-  /// An exclusive lock on a file that is made if needed, or nothing if somebody holds it. Never
-  /// waits.
+  /// An exclusive lock on a file that is made if needed, or nothing if another process holds it.
+  /// Never waits. Refuses links.
   virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
 
   static constexpr std::uint64_t default_limit = 64ull * 1024 * 1024;
 };
+
+/// Error(Refused) if the path is a symbolic link: what is secret does not go where a link leads.
+void refuse_link(Files& files, const std::string& path);
 
 class RealFiles final : public Files {
  public:
   std::optional<std::string> find(const std::string& path,
                                   std::uint64_t limit = default_limit) override;
   void write(const std::string& path, std::string_view content, unsigned mode = 0600) override;
+  void write_private(const std::string& path, std::string_view content,
+                     unsigned mode = 0600) override;
   void append(const std::string& path, std::string_view content) override;
   bool remove(const std::string& path) override;
   bool remove_folder(const std::string& path) override;

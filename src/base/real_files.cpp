@@ -2,6 +2,7 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/handle.hpp"
+#include "base/strings.hpp"
 #include "base/temporary.hpp"
 #include "base/units.hpp"
 
@@ -93,6 +94,59 @@ Descriptor open_file(const std::string& path, int flags, unsigned mode = 0) {
   }
 }
 
+/// What stands where a file should: for a message.
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : "something else";
+}
+
+[[noreturn]] void refuse_kind(const std::string& path, mode_t mode) {
+  throw Error(Fault::Usage, fmt::format("{} is {}, not a file", path, kind_of(mode)))
+      .hint("put a regular file in its place");
+}
+
+[[noreturn]] void refuse_link_at(const std::string& path) {
+  throw Error(
+      Fault::Refused,
+      fmt::format("{} is a symbolic link, and rocca does not write this file through links", path))
+      .hint("remove the link, or put the file itself in its place");
+}
+
+/// A descriptor that whoever started us has opened: a pipe of `<(…)` or `|` is meant to be read.
+bool is_own_descriptor(std::string_view path) {
+  if (path == "/dev/stdin") return true;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"})
+    if (path.starts_with(folder)) return parse_uint(path.substr(folder.size())).has_value();
+  return false;
+}
+
+/// Opens a regular file. O_NONBLOCK: open() would wait for the other end of a FIFO; the kind is
+/// then asked of what was opened, so nothing can be exchanged in between.
+Descriptor open_regular(const std::string& path, int flags, unsigned mode = 0) {
+  Descriptor file = open_file(path, flags | O_NONBLOCK, mode);
+  struct stat status {};
+  if (!file) {
+    const int error = errno;
+    // ENXIO: a socket, or a FIFO that has no reader. EISDIR: a folder, opened for writing.
+    if ((error == ENXIO || error == EISDIR) && ::stat(path.c_str(), &status) == 0)
+      refuse_kind(path, status.st_mode);
+    if (error == ELOOP && ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode) &&
+        (flags & O_NOFOLLOW) != 0)
+      refuse_link_at(path);
+    errno = error;
+    return file;
+  }
+  if (::fstat(file.get(), &status) != 0) fail(path, "opened");
+  if (S_ISREG(status.st_mode)) return file;
+  if (!is_own_descriptor(path) || S_ISDIR(status.st_mode)) refuse_kind(path, status.st_mode);
+  const int now = ::fcntl(file.get(), F_GETFL);
+  if (now < 0 || ::fcntl(file.get(), F_SETFL, now & ~O_NONBLOCK) < 0) fail(path, "read");
+  return file;
+}
+
 void sync_file(const Descriptor& file, const std::string& path) {
   // EINVAL: what cannot be synced (a pipe, some FUSE folders) has no disk to wait for.
   if (::fsync(file.get()) != 0 && errno != EINVAL) fail(path, "synced");
@@ -124,11 +178,41 @@ std::string behind_link(const std::string& path) {
   return resolved.get();
 }
 
+/// Opens a new temporary file and locks it: whoever finds one that is not locked knows that its
+/// process is gone.
+Descriptor open_temporary(const std::string& path) {
+  for (;;) {
+    Descriptor file = open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (!file) return file;
+    while (::flock(file.get(), LOCK_EX) != 0 && errno == EINTR) {
+    }
+    // Removed as a leftover before it was locked: once more.
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0 || status.st_nlink > 0) return file;
+  }
+}
+
+/// Removes the temporary files that dead processes left in a folder. What cannot be removed stays:
+/// nothing depends on it.
+void remove_leftovers(const std::string& folder) {
+  const Handle<DIR, ::closedir> open{::opendir(folder.c_str())};
+  if (!open) return;
+  while (const dirent* entry = ::readdir(open.get())) {
+    if (!is_temporary_name(entry->d_name)) continue;
+    const int at = ::dirfd(open.get());
+    const Descriptor file{
+        ::openat(at, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+    struct stat status {};
+    if (file && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_uid == ::geteuid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+      ::unlinkat(at, entry->d_name, 0);
+  }
+}
+
 /// Removes its file unless the rename has taken it away.
 class Temporary {
  public:
-  explicit Temporary(std::string path)
-      : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_EXCL, 0600)) {}
+  explicit Temporary(std::string path) : path_(std::move(path)), file_(open_temporary(path_)) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   ~Temporary() {
@@ -147,17 +231,39 @@ class Temporary {
   bool renamed_ = false;
 };
 
+void replace_file(const std::string& path, const std::string& target, std::string_view content,
+                  unsigned mode) {
+  struct stat there {};
+  if (::lstat(checked(target), &there) == 0 && !S_ISREG(there.st_mode))
+    refuse_kind(path, there.st_mode);
+  const std::string folder = folder_of(target);
+  const std::string name = target.substr(target.find_last_of('/') + 1);
+  // O_EXCL and a name that nobody else draws: what a dead process left behind is never opened, so
+  // never renamed.
+  {
+    Temporary temporary{folder + "/" + temporary_name(name, SystemEntropy{}.word())};
+    if (!temporary.file()) fail(path, "written");
+    // Before the content goes in, and past the umask: the mode that was asked for, not less, not
+    // more.
+    if (::fchmod(temporary.file().get(), mode) != 0) fail(path, "written");
+    if (const int error = write_all(temporary.file().get(), content)) fail(path, "written", error);
+    sync_file(temporary.file(), path);
+    if (!temporary.rename_to(target)) fail(path, "written");
+  }
+  sync_folder(folder);
+  remove_leftovers(folder);
+}
+
 }  // namespace
 
 std::optional<std::string> RealFiles::find(const std::string& path, std::uint64_t limit) {
-  const Descriptor file = open_file(path, O_RDONLY);
+  const Descriptor file = open_regular(path, O_RDONLY);
   if (!file) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
     fail(path, "read");
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail(path, "read");
-  if (S_ISDIR(status.st_mode)) fail(path, "read", EISDIR);
   const auto too_large = [&] {
     return Error(Fault::Usage, fmt::format("{} is larger than the {} that are read of it", path,
                                            to_string(Bytes{limit})));
@@ -182,25 +288,19 @@ std::optional<std::string> RealFiles::find(const std::string& path, std::uint64_
 }
 
 void RealFiles::write(const std::string& path, std::string_view content, unsigned mode) {
-  const std::string target = behind_link(path);
-  const std::string folder = folder_of(target);
-  const std::string name = target.substr(target.find_last_of('/') + 1);
-  // O_EXCL and a name that nobody else draws: what a dead process left behind is never opened, so
-  // never renamed.
-  Temporary temporary{folder + "/" + temporary_name(name, SystemEntropy{}.word())};
-  if (!temporary.file()) fail(path, "written");
-  // Before the content goes in, and past the umask: the mode that was asked for, not less, not
-  // more.
-  if (::fchmod(temporary.file().get(), mode) != 0) fail(path, "written");
-  if (const int error = write_all(temporary.file().get(), content)) fail(path, "written", error);
-  sync_file(temporary.file(), path);
-  if (!temporary.rename_to(target)) fail(path, "written");
-  sync_folder(folder);
+  replace_file(path, behind_link(path), content, mode);
+}
+
+void RealFiles::write_private(const std::string& path, std::string_view content, unsigned mode) {
+  // The rename below would replace a link and not follow it, but its owner should know.
+  struct stat status {};
+  if (::lstat(checked(path), &status) == 0 && S_ISLNK(status.st_mode)) refuse_link_at(path);
+  replace_file(path, path, content, mode);
 }
 
 void RealFiles::append(const std::string& path, std::string_view content) {
   const bool made = !status(path);
-  const Descriptor file = open_file(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+  const Descriptor file = open_regular(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0600);
   if (!file) fail(path, "written");
   struct stat before {};
   if (::fstat(file.get(), &before) != 0) fail(path, "written");
@@ -299,13 +399,15 @@ std::optional<FileStatus> RealFiles::status(const std::string& path) {
     fail(path, "looked at");
   }
   const bool folder = S_ISDIR(status.st_mode);
+  struct stat itself {};
   return FileStatus{folder, folder ? 0 : static_cast<std::uint64_t>(status.st_size),
-                    status.st_mode & 07777};
+                    status.st_mode & 07777,
+                    ::lstat(path.c_str(), &itself) == 0 && S_ISLNK(itself.st_mode)};
 }
 
 std::unique_ptr<FileLock> RealFiles::try_lock(const std::string& path) {
   for (;;) {
-    Descriptor file = open_file(path, O_RDWR | O_CREAT, 0600);
+    Descriptor file = open_regular(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
     if (!file) fail(path, "locked");
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return nullptr;

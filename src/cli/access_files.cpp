@@ -1,12 +1,14 @@
 #include "cli/access_files.hpp"
 
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "spec/gitignore.hpp"
 #include "talos/config_input.hpp"
 
 #include <fmt/format.h>
@@ -36,6 +38,8 @@ void hand_out(Context& context, const Invocation& invocation, const spec::Spec& 
               const Secret& text, const std::string& name) {
   std::string path = invocation.find("file").value_or("");
   if (path.empty() && invocation.is_set("save")) {
+    spec::keep_out_of_git(context.files, spec.folder);
+    refuse_link(context.files, spec.folder + "/configs");
     context.files.make_folder(spec.folder + "/configs", 0700);
     path = spec.folder + "/configs/" + name;
   }
@@ -43,7 +47,7 @@ void hand_out(Context& context, const Invocation& invocation, const spec::Spec& 
     context.data() << text.reveal();
     return;
   }
-  context.files.write(path, text.reveal(), 0600);
+  context.files.write_private(path, text.reveal(), 0600);
   context.err << "wrote " << visible(path) << "\n";
 }
 

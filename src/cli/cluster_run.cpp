@@ -301,7 +301,7 @@ int show_run(Context& context, const Invocation& invocation, const engine::Plan&
              const std::string& cluster,
              const std::function<engine::Report(const engine::EventSink&)>& act) {
   const auto file = invocation.find("events");
-  if (file) context.files.write(absolute(context.folder, *file), "", 0600);
+  if (file) context.files.write_private(absolute(context.folder, *file), "", 0600);
   LiveScreen screen{context, plan};
   const engine::Report report = act([&](const engine::Event& event) {
     if (file) context.files.append(absolute(context.folder, *file), report::event_line(event));

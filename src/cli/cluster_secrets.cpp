@@ -76,7 +76,7 @@ void keep_secret(Context& context, Keys& keys, const spec::Spec& spec, const std
       throw Error(Fault::Conflict, fmt::format("somebody else changed {} meanwhile", path))
           .hint("nothing was written; do it again on what is there now");
     const auto status = context.files.status(path);
-    context.files.write(path, after, status ? status->mode : 0600);
+    context.files.write_private(path, after, status ? status->mode : 0600);
     return;
   }
   throw Error(Fault::NotFound,

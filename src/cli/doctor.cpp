@@ -175,7 +175,7 @@ int run_doctor(Context& context, const Invocation& invocation) {
   std::optional<doctor::Tracing> tracing;
   if (const auto file = invocation.find("trace")) {
     const std::string_view token = question.access.token.reveal();
-    context.files.write(*file, "", 0600);
+    context.files.write_private(*file, "", 0600);
     tracing.emplace(
         *transport, context.clock, std::string(token.substr(0, token.find('='))),
         [&context, path = *file](std::string_view line) { context.files.append(path, line); });

@@ -157,7 +157,7 @@ class Requests {
  public:
   Requests(Context& context, std::optional<std::string> path)
       : context_(context), path_(std::move(path)) {
-    if (path_) context_.files.write(*path_, "", 0644);
+    if (path_) context_.files.write_private(*path_, "", 0644);
   }
 
   std::function<void(const lab::Service&, const net::Incoming&)> listener() {

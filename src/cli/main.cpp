@@ -90,6 +90,7 @@ rocca::cli::Terminal read_terminal() {
 int main(int argc, char** argv) {
   rocca::cli::close_memory();
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // `ulimit -f`: the write says so, as on a full disk
   // Many threads that mostly wait share two: each more keeps what it once needed.
   mallopt(M_ARENA_MAX, 2);
 

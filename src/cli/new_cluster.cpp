@@ -60,7 +60,7 @@ AgeKey age_key(Context& context) {
   }
   const age::Identity identity = age::Identity::generate(context.entropy);
   context.files.make_folder(folder_of(path), 0700);
-  context.files.write(path, age::key_file(identity, context.clock.now()).reveal(), 0600);
+  context.files.write_private(path, age::key_file(identity, context.clock.now()).reveal(), 0600);
   return {identity.recipient()->text(), path};
 }
 

@@ -36,7 +36,7 @@ void write_plan(Context& context, const std::string& path, const engine::Plan& p
   head.targets = options.targets;
   for (const engine::Effect effect : options.policy.allowed)
     head.allowed.emplace_back(engine::to_string(effect));
-  context.files.write(absolute(context, path), report::plan_file(plan, head), 0600);
+  context.files.write_private(absolute(context, path), report::plan_file(plan, head), 0600);
   context.err << fmt::format("wrote {}; `rocca apply {}` carries out exactly this\n", visible(path),
                              visible(path));
 }

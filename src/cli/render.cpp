@@ -115,7 +115,7 @@ int run_render(Context& context, const Invocation& invocation) {
     const std::string_view text = in_clear ? config.text.reveal() : std::string_view{config.masked};
     if (out) {
       const std::string path = *out + "/" + node->name + ".yaml";
-      context.files.write(absolute(context.folder, path), text, 0600);
+      context.files.write_private(absolute(context.folder, path), text, 0600);
       context.out << visible(path) << "\n";
       continue;
     }

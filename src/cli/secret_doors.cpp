@@ -59,9 +59,11 @@ std::optional<sops::Plain> open_secrets(Context& context, Keys& keys, const std:
   const auto text = context.files.find(path);
   if (!text) return std::nullopt;
   const sops::Format format = sops::format_of(path);
-  if (!sops::is_encrypted(*text, format))
+  if (!sops::is_encrypted(*text, format)) {
+    sops::Plain::parse(*text, format, path);  // what cannot be read at all is another problem
     throw Error(Fault::Refused, fmt::format("{} is not encrypted", path))
         .hint(fmt::format("rocca secrets encrypt {}", path));
+  }
   const sops::File file = sops::File::parse(*text, format, path);
   return file.decrypt(keys.data_key(file));
 }

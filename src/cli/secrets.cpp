@@ -166,7 +166,7 @@ void write_result(Context& context, const Invocation& invocation, const std::str
     return;
   }
   const auto status = context.files.status(path);
-  context.files.write(path, text, status ? status->mode : 0600);
+  context.files.write_private(path, text, status ? status->mode : 0600);
 }
 
 /// Writes what was made of `before`, unless somebody else has written meanwhile.

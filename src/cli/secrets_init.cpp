@@ -6,6 +6,7 @@
 #include "cli/invocation.hpp"
 #include "cli/new_cluster.hpp"
 #include "secrets/sops_config.hpp"
+#include "spec/gitignore.hpp"
 #include "spec/scaffold.hpp"
 
 #include <fmt/format.h>
@@ -84,7 +85,9 @@ int run_secrets_init(Context& context, const Invocation& invocation) {
                            context.entropy);
   }
   value.wipe();
-  context.files.write(path, sealed, mode);
+  if (spec::keep_out_of_git(context.files, spec.folder))
+    context.out << visible(shown(context, spec.folder + "/.gitignore")) << "\n";
+  context.files.write_private(path, sealed, mode);
   context.out << visible(shown(context, path)) << "\n";
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "text/json.hpp"
+#include "text/valid.hpp"
 
 #include <fmt/format.h>
 
@@ -77,12 +78,12 @@ net::Response Tracing::exchange(const net::Request& request, net::BodySink& sink
              text::Value::string(std::string(response.headers.find("content-type").value_or(""))));
     line.set("body", text::Value::string(redact(tee.copy())));
     line.set("ms", took());
-    write_(text::emit_json(line) + "\n");
+    write_(text::emit_json(text::with_valid_text(line)) + "\n");
     return response;
   } catch (const Error& error) {
     line.set("fault", text::Value::string(to_string(error.fault())));
     line.set("ms", took());
-    write_(text::emit_json(line) + "\n");
+    write_(text::emit_json(text::with_valid_text(line)) + "\n");
     throw;
   }
 }

@@ -36,6 +36,18 @@ TEST(Trace, HoldsTheExchangeAndNobodysSecrets) {
     EXPECT_THAT(trace, Not(HasSubstr(private_word)));
 }
 
+TEST(Trace, BytesThatAreNoTextDoNotHideTheAnswer) {
+  ScriptedTransport server{
+      [](const net::Request&) { return json_answer(400, "bad \xff\x1b[2J", R"({"data":null})"); }};
+  VirtualClock clock;
+  std::string trace;
+  Tracing tracing{server, clock, "alice@pve!cli", [&](std::string_view line) { trace += line; }};
+  net::Request request;
+  request.url = "https://pve.home:8006/api2/json/version";
+  EXPECT_EQ(net::fetch(tracing, request).head.status, 400);
+  EXPECT_THAT(trace, HasSubstr("bad \uFFFD\\u001b[2J"));
+}
+
 TEST(Trace, ReplaysToTheSameEnd) {
   ScriptedTransport server{[](const net::Request& request) {
     if (request.url.ends_with("/version"))

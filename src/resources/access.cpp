@@ -1,10 +1,12 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "resources/kinds.hpp"
 #include "resources/quorum.hpp"
 #include "secrets/bundle.hpp"
+#include "spec/gitignore.hpp"
 #include "talos/config_input.hpp"
 #include "text/yaml.hpp"
 
@@ -57,6 +59,9 @@ class AccessKind final : public Thing {
       : Thing(std::move(about)), folder_(std::move(folder)) {}
 
   std::optional<Live> read(World& world) const override {
+    // Said before anything is created, not when the keys are to be written.
+    for (const std::string& place : {folder_, path("kubeconfig"), path("talosconfig")})
+      refuse_link(world.files, place);
     const auto kube = world.files.find(path("kubeconfig"));
     const auto talos = world.files.find(path("talosconfig"));
     if (!kube && !talos) return std::nullopt;
@@ -96,9 +101,10 @@ class AccessKind final : public Thing {
         secrets::mint_kubeconfig(world.cluster.bundle(), kube, now, world.entropy);
     const Secret talosconfig =
         secrets::mint_talosconfig(world.cluster.bundle(), talos, now, world.entropy);
+    spec::keep_out_of_git(world.files, world.cluster.spec.folder);
     world.files.make_folder(folder_, 0700);
-    world.files.write(path("kubeconfig"), kubeconfig.reveal(), 0600);
-    world.files.write(path("talosconfig"), talosconfig.reveal(), 0600);
+    world.files.write_private(path("kubeconfig"), kubeconfig.reveal(), 0600);
+    world.files.write_private(path("talosconfig"), talosconfig.reveal(), 0600);
     return {"", "write"};
   }
 

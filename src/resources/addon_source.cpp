@@ -116,7 +116,7 @@ std::string fetch_one(const spec::Spec& spec, spec::Lock& lock, const AddonSourc
         .hint(fmt::format("if that is right, take addons.{} out of rocca.lock", source.name));
   locked.sha256 = found;
   files.make_folder(folder, 0700);
-  files.write(folder + "/" + found + ".yaml", text, 0600);
+  files.write_private(folder + "/" + found + ".yaml", text, 0600);
   return text;
 }
 

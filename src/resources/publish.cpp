@@ -69,7 +69,7 @@ class Target {
     } else {
       world.files.make_folder(at("folder"), 0700);
       for (const auto& [name, text] : files)
-        world.files.write(at("folder") + "/" + name, text.reveal(), 0600);
+        world.files.write_private(at("folder") + "/" + name, text.reveal(), 0600);
     }
   }
 

@@ -17,7 +17,11 @@ namespace {
 using text::Value;
 
 constexpr const char* header =
-    "# Written by rocca: every version, id, URL and choice that was resolved. Keep it in Git.\n";
+    "# Written by rocca: every version, id, URL and choice that was resolved. Keep it in Git "
+    "whole.\n";
+/// The last line. Half of a YAML list is a list: without this line a file that was cut off would
+/// read like a whole one.
+constexpr std::string_view ending = "# end of rocca.lock\n";
 
 class LockReader {
  public:
@@ -153,6 +157,10 @@ Value to_value(const Lock& lock) {
 }  // namespace
 
 Lock parse_lock(std::string_view source, const std::string& name) {
+  if (source.starts_with(header) && source.find(ending) == std::string_view::npos)
+    throw Error(Fault::Usage,
+                fmt::format("{} is cut off: its last line, `{}`, is missing", name, trim(ending)))
+        .hint("restore the file from Git or from a backup");
   const LockReader reader(name);
   const Value top = text::parse_yaml(source, name);
   if (!top.is_map()) reader.fail(top, "this is no rocca.lock");
@@ -209,7 +217,7 @@ Lock parse_lock(std::string_view source, const std::string& name) {
 }
 
 std::string to_text(const Lock& lock) {
-  return header + text::emit_yaml(to_value(lock));
+  return header + text::emit_yaml(to_value(lock)) + std::string{ending};
 }
 
 std::optional<Lock> find_lock(Files& files, const std::string& folder) {

@@ -42,6 +42,15 @@ TEST(Lock, ReadsWhatItWrites) {
   EXPECT_EQ(parse_lock(to_text(sample()), "rocca.lock"), sample());
 }
 
+TEST(Lock, AFileThatIsCutOffIsRefusedWhereverItWasCut) {
+  const std::string whole = to_text(sample());
+  for (std::size_t size = 0; size + 1 < whole.size(); ++size)
+    EXPECT_NE(refusal(whole.substr(0, size)), "accepted") << size;
+  EXPECT_EQ(refusal(whole.substr(0, whole.size() / 2)),
+            "rocca.lock is cut off: its last line, `# end of rocca.lock`, is missing");
+  EXPECT_EQ(refusal("format: 1\n"), "accepted");  // by hand, or by a rocca that wrote no end
+}
+
 TEST(Lock, RefusesTheFuture) {
   EXPECT_EQ(refusal("format: 2\nplanets: 9\n"),
             "rocca.lock has format 2, and this rocca knows format 1");

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "spec/gitignore.hpp"
 #include "spec/load.hpp"
 #include "spec/locate.hpp"
 #include "spec/scaffold_parts.hpp"
@@ -86,11 +87,6 @@ spec:
                             name);
 }
 
-constexpr const char* gitignore_text =
-    "# Access files and local state; what is needed again is in Git or can be read from the live "
-    "world.\n"
-    "configs/\n.rocca/\n";
-
 constexpr const char* envrc_text =
     "# For direnv; `source .envrc` does the same.\n"
     "export KUBECONFIG=\"$PWD/configs/kubeconfig\"\n"
@@ -121,7 +117,7 @@ std::string sops_config(const std::string& recipient) {
 }
 
 void add_common(Scaffold& scaffold, const std::string& root, const std::string& recipient) {
-  scaffold.files.push_back({below(scaffold.folder, ".gitignore"), gitignore_text, 0644, true});
+  scaffold.files.push_back({below(scaffold.folder, ".gitignore"), gitignore_text(), 0644, true});
   scaffold.files.push_back({below(scaffold.folder, ".envrc"), envrc_text, 0644, true});
   scaffold.files.push_back({below(root, ".sops.yaml"), sops_config(recipient), 0644, true});
   scaffold.files.push_back({below(root, "clusters/cluster.schema.json"),

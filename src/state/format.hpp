@@ -15,10 +15,18 @@
 
 namespace rocca::state {
 
+/// What to do about a state that is empty, cut off or garbled.
+inline constexpr const char* damaged_hint =
+    "this is not a state as rocca writes it; restore it from a backup, or remove it: `rocca up` "
+    "finds its own machines by their marks";
+
 /// A state of a thousand nodes is a few megabytes; what is far beyond it is no state.
 inline text::Limits large_limits() {
   return {.size = 64ull * 1024 * 1024, .depth = 20, .values = 8'000'000};
 }
+
+/// Text that should be a state; the error of any other text has damaged_hint.
+text::Value parse_state_json(std::string_view text, const std::string& name);
 
 text::Value to_value(const Item& item);
 text::Value to_value(const Teardown& teardown);

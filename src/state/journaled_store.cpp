@@ -60,7 +60,7 @@ std::string JournaledStore::seal_state(const State& state, const std::string& te
 
 std::string JournaledStore::open_state(const std::string& stored) const {
   const std::string name = describe();
-  const Value root = text::parse_json(stored, name, large_limits());
+  const Value root = parse_state_json(stored, name);
   if (root.find("age") == nullptr) return stored;
   const Reader read{name};
   if (const std::uint64_t format = read.number(root, "format"); format > State::format)

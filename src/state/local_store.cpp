@@ -52,7 +52,8 @@ class LocalLocks {
     text::Value map =
         claim.holder ? text::parse_json(to_text(*claim.holder), "holder") : text::Value::map();
     map.set("lock", text::Value::string(claim.lock));
-    files_.write(path("holder"), text::emit_json(map, {.pretty = true, .indent = "  "}) + "\n");
+    files_.write_private(path("holder"),
+                         text::emit_json(map, {.pretty = true, .indent = "  "}) + "\n");
   }
 
   bool is_ours(const std::string& id) const {
@@ -135,7 +136,7 @@ class LocalShelf final : public Shelf {
   void write(std::string_view state) override {
     compare();
     files_.make_folder(folder_, private_folder);
-    maybe_done([&] { files_.write(state_path(), state); });
+    maybe_done([&] { files_.write_private(state_path(), state); });
     seen_state_ = digest(std::string{state});
     // From here on the journal is stale. Should its removal fail, it is known by its base.
     maybe_done([&] { files_.remove(journal_path()); });
@@ -147,12 +148,12 @@ class LocalShelf final : public Shelf {
     compare();
     if (number == 1) {
       // In place of a stale one, if there is one.
-      maybe_done([&] { files_.write(journal_path(), piece); });
+      maybe_done([&] { files_.write_private(journal_path(), piece); });
       seen_journal_ = piece.size();
     } else if (torn_) {
       const std::string journal = files_.get(journal_path());
       const std::string mended = journal.substr(0, whole_size(journal)) + std::string{piece};
-      maybe_done([&] { files_.write(journal_path(), mended); });
+      maybe_done([&] { files_.write_private(journal_path(), mended); });
       seen_journal_ = mended.size();
     } else {
       maybe_done([&] { files_.append(journal_path(), piece); });

@@ -53,9 +53,16 @@ Value to_value(const Teardown& teardown) {
 void Reader::fail(const Value& at, const std::string& message) const {
   throw Error(Fault::Usage,
               fmt::format("{}:{}:{}: {}", name_, at.place().line, at.place().column, message))
-      .hint(
-          "this is not a state as rocca writes it; restore it from a backup, or take it away: "
-          "`rocca up` finds its own things by their marks");
+      .hint(damaged_hint);
+}
+
+Value parse_state_json(std::string_view text, const std::string& name) {
+  try {
+    return text::parse_json(text, name, large_limits());
+  } catch (Error& error) {
+    error.hint(damaged_hint);
+    throw;
+  }
 }
 
 void Reader::future(const std::string& what) const {
@@ -241,7 +248,7 @@ std::string to_text(const State& state) {
 }
 
 State parse_state(std::string_view text, const std::string& name) {
-  const Value root = text::parse_json(text, name, large_limits());
+  const Value root = parse_state_json(text, name);
   const Reader read{name};
   if (!root.is_map()) read.fail(root, "expected a map");
   if (root.find("format") == nullptr &&

@@ -109,6 +109,7 @@ TEST_P(BadState, IsRefusedWithItsPlace) {
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), GetParam().fault) << error.message();
     EXPECT_THAT(error.message(), HasSubstr(GetParam().message));
+    EXPECT_FALSE(error.hint().empty());
   }
 }
 
@@ -117,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Bad{"empty", "", Fault::Usage, "state.json"},
         Bad{"torn", R"({"format": 1, "ser)", Fault::Usage, "state.json:1:"},
+        Bad{"garbled", "\x01\xff garbage", Fault::Usage, "state.json:1:"},
         Bad{"list", "[]", Fault::Usage, "state.json:1:1: expected a map"},
         Bad{"no_format", R"({"serial": 1})", Fault::Usage, "`format` is missing"},
         Bad{"terraform",

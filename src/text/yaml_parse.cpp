@@ -489,6 +489,23 @@ class Reader {
   std::vector<Trouble> troubles_;
 };
 
+/// A merge that Git could not do breaks the syntax somewhere below: its cause is what helps.
+std::optional<Trouble> find_conflict(std::string_view text) {
+  constexpr std::string_view ours = "<<<<<<< ";
+  constexpr std::string_view theirs = "\n>>>>>>> ";
+  std::size_t at = 0;
+  while (at != std::string_view::npos && !text.substr(at).starts_with(ours)) {
+    at = text.find('\n', at);
+    if (at != std::string_view::npos) ++at;
+  }
+  if (at == std::string_view::npos || text.find(theirs, at) == std::string_view::npos)
+    return std::nullopt;
+  const auto line = static_cast<std::size_t>(
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+  return Trouble{line, 1, "the file holds conflict markers of Git",
+                 "finish the merge: keep one side of each conflict, and remove the marker lines"};
+}
+
 std::vector<Value> read_stream(std::string_view text, const Limits& limits,
                                std::vector<Trouble>& troubles) {
   try {
@@ -504,6 +521,7 @@ std::vector<Value> read_stream(std::string_view text, const Limits& limits,
   } catch (const Trouble& trouble) {
     troubles.push_back(trouble);
   }
+  if (auto conflict = find_conflict(text)) troubles = {std::move(*conflict)};
   return {};
 }
 

@@ -245,6 +245,18 @@ TEST(BadYaml, SaysWhereAndWhat) {
   EXPECT_THAT(trouble("%PDF-1.4 binary"), StartsWith("spec.yaml:1:"));
 }
 
+TEST(BadYaml, AMergeThatGitCouldNotFinishIsNamed) {
+  const std::string text = "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\nc: 3\n";
+  try {
+    parse_yaml(text, "s.yaml");
+    FAIL() << "was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "s.yaml:2:1: the file holds conflict markers of Git");
+    EXPECT_FALSE(error.hint().empty());
+  }
+  EXPECT_NO_THROW(parse_yaml("a: |\n  <<<<<<< HEAD\n  >>>>>>> other\n", "s.yaml"));
+}
+
 TEST(BadYaml, IsReportedAllAtOnce) {
   Diagnostics diagnostics;
   EXPECT_FALSE(parse_yaml("a: 1\na: 2\nb: {c: 1, c: 2}\n", "spec.yaml", diagnostics));
