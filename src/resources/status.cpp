@@ -260,7 +260,7 @@ ClusterStatus Run::status() {
     status.teardown = !look.plan.notice.empty()
                           ? look.plan.notice
                           : fmt::format("A teardown that began at {} was interrupted.",
-                                        to_string(look.prior.teardown->since));
+                                        rocca::to_string(look.prior.teardown->since));
   const auto backup = look.prior.notes.find("backup/last");
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
   status.healthy =
