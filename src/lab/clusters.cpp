@@ -110,6 +110,8 @@ void Kubernetes::join(TalosNode& node) {
   member.node = &node;
   if (real_) return tell_real();
   if (site_ != nullptr && site_->programs) return;
+  check_skew();
+  if (member.refused) return;
   if (!api_ && node.is_control_plane() && has_inline_manifests(*node.config()))
     // They may be what makes the nodes ready.
     begin(node);
@@ -117,10 +119,42 @@ void Kubernetes::join(TalosNode& node) {
     api_->join(member.facts);
 }
 
+std::string Kubernetes::older_api_server(const kube::Kubelet& kubelet) const {
+  const auto version = Version::parse(kubelet.version);
+  const auto etcd = etcd_.lock();
+  if (!version || !etcd || site_ == nullptr) return "";
+  for (const TalosNode* node : site_->fleet().nodes()) {
+    const auto served = Version::parse(node->served_version());
+    if (node->etcd() != etcd || !served) continue;
+    if (std::pair{version->major(), version->minor()} > std::pair{served->major(), served->minor()})
+      return fmt::format("the API server of {} ({})", node->hostname(), node->served_version());
+  }
+  return "";
+}
+
+void Kubernetes::check_skew() {
+  for (auto& [name, member] : members_) {
+    if (member.node == nullptr) continue;
+    const std::string older = older_api_server(member.facts);
+    if (member.refused == !older.empty()) continue;
+    member.refused = !older.empty();
+    if (member.refused) {
+      skews_.push_back(fmt::format("the kubelet of {} ({}) is newer than {}", name,
+                                   member.facts.version, older));
+      world_.note("Kubernetes refuses a kubelet: " + skews_.back());
+      if (api_) api_->leave(name);
+    } else if (api_) {
+      api_->join(member.facts);
+    }
+    member.node->set_node_object(!member.refused, false);
+  }
+}
+
 void Kubernetes::leave(const TalosNode& node) {
   for (auto& [name, member] : members_) {
     if (member.node != &node) continue;
     member.node = nullptr;
+    member.refused = false;
     if (api_) api_->leave(name);
     if (real_) tell_real();
     // Whoever leads renews a lease; the others see it run out.
@@ -255,7 +289,8 @@ void Kubernetes::begin(const TalosNode& plane) {
     if (etcd) restore(*etcd);
   });
   api_->settle([&] {
-    for (const auto& [name, member] : members_) api_->join(member.facts);
+    for (const auto& [name, member] : members_)
+      if (!member.refused) api_->join(member.facts);
     for (const Value& manifest : manifests) {
       const kube::Api::Result made = api_->apply(manifest, "talos");
       if (made.status >= 300)
@@ -421,7 +456,7 @@ bool Kubernetes::answer_alone(const TalosNode& node, const net::Incoming& reques
   if (path != "/livez" && path != "/readyz" && path != "/healthz" && path != "/version")
     return false;
   if (path == "/version") {
-    const std::string version = kubernetes_version(*node.config());
+    const std::string& version = node.served_version();
     Value answer = Value::map();
     answer.set("major", kube::str(std::to_string(Version::parse(version)->major())));
     answer.set("minor", kube::str(std::to_string(Version::parse(version)->minor())));
@@ -442,6 +477,7 @@ void Kubernetes::handle(TalosNode& node, net::Incoming request,
   if (real_) return responder->cut();  // nobody who can reach the real one comes here
   if (answer_alone(node, request, *responder)) return;
   if (!api_) begin(node);
+  api_->set_version(node.served_version());
   api_->handler()(std::move(request), std::move(responder));
 }
 

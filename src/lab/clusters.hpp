@@ -45,6 +45,9 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   /// Begins the simulation if it has not begun; nullptr: no control plane has told its config yet.
   kube::Api* api();
   const std::string& name() const noexcept { return name_; }
+  /// Every time a kubelet was newer than an API server of its cluster, in words. Kubernetes does
+  /// not support that, and this one does not let such a kubelet in.
+  const std::vector<std::string>& skews() const noexcept { return skews_; }
   std::map<std::string, std::string> data() const override;
   /// The site goes.
   void close();
@@ -53,7 +56,12 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   struct Member {
     kube::Kubelet facts;
     talos::TalosNode* node = nullptr;  // while its kubelet runs
+    bool refused = false;              // its kubelet is too new
   };
+  /// The API server that is older than this kubelet; empty: none is.
+  std::string older_api_server(const kube::Kubelet& kubelet) const;
+  /// Kubelets are let in and shut out as API servers and they themselves change.
+  void check_skew();
   void begin(const talos::TalosNode& plane);
   /// Does the server behind a webhook's Service listen by now?
   bool webhook_listens(const std::string& space, const std::string& service) const;
@@ -72,6 +80,7 @@ class Kubernetes final : public talos::EtcdCluster::Tenant {
   std::map<std::string, Member> members_;
   std::string name_;
   std::string kube_vip_;  // the node whose pod leads
+  std::vector<std::string> skews_;
   std::unique_ptr<kube::Api> api_;
   std::unique_ptr<flux::Flux> flux_;
   std::unique_ptr<ControlPlane> real_;

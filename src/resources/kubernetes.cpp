@@ -4,6 +4,7 @@
 #include "net/transport.hpp"
 #include "resources/quorum.hpp"
 #include "talos/config_input.hpp"
+#include "text/json.hpp"
 
 #include <fmt/format.h>
 
@@ -55,20 +56,42 @@ void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body)
   std::rethrow_exception(last);
 }
 
-std::string kubernetes_trouble(World& world, const std::string& host, Duration knock) {
+namespace {
+
+net::Answer ask_version(World& world, const std::string& host, Duration knock) {
   net::Request request;
   request.url = fmt::format("https://{}:6443/version",
                             host.find(':') == std::string::npos ? host : "[" + host + "]");
   request.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
+  request.tls.identity = world.cluster.kubernetes_identity;
   request.timeout = std::chrono::seconds{5};
   request.connect_timeout = knock;
+  return net::fetch(world.transport, request, world.stop);
+}
+
+}  // namespace
+
+std::string kubernetes_trouble(World& world, const std::string& host, Duration knock) {
   try {
-    const net::Answer answer = net::fetch(world.transport, request, world.stop);
+    const net::Answer answer = ask_version(world, host, knock);
     if (answer.head.status < 500) return "";
     return fmt::format("status {}", answer.head.status);
   } catch (const Error& error) {
     if (error.fault() == Fault::Interrupted) throw;
     return error.message();
+  }
+}
+
+std::optional<Version> api_server_version(World& world, const std::string& host) {
+  try {
+    const net::Answer answer = ask_version(world, host, std::chrono::milliseconds{1500});
+    if (answer.head.status != 200) return std::nullopt;
+    const text::Value body = text::parse_json(answer.body, "/version");
+    const text::Value* version = body.is_map() ? body.find("gitVersion") : nullptr;
+    return version == nullptr ? std::nullopt : Version::parse(version->text());
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    return std::nullopt;
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "base/version.hpp"
 #include "kube/client.hpp"
 #include "resources/world.hpp"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,5 +23,8 @@ void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body)
 /// it does so with the cluster's certificate.
 std::string kubernetes_trouble(World& world, const std::string& host,
                                Duration knock = std::chrono::milliseconds{1500});
+
+/// What the API server at an address says it is; nothing: it does not say.
+std::optional<Version> api_server_version(World& world, const std::string& host);
 
 }  // namespace rocca::resources

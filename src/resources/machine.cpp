@@ -4,6 +4,7 @@
 #include "resources/discover.hpp"
 #include "resources/disturb.hpp"
 #include "resources/kinds.hpp"
+#include "resources/kubernetes_rollout.hpp"
 #include "resources/quorum.hpp"
 #include "resources/stranger.hpp"
 #include "resources/survey.hpp"
@@ -47,6 +48,9 @@ constexpr Duration settling = 20s;
 // Its API closes and opens again.
 constexpr Duration takes_at_least = 500ms;
 
+// The components of one control plane are upgraded one after the other.
+constexpr Duration upgrade_of_plane = 10min;
+
 // A node that boots is silent for some seconds; nobody asks after its VM before.
 constexpr Duration silence = 20s;
 
@@ -60,6 +64,8 @@ Effect effect_of(talos::ConfigEffect effect) {
       return Effect::Service;
     case talos::ConfigEffect::Reboot:
       return Effect::Reboot;
+    case talos::ConfigEffect::Fixed:
+      return Effect::Replace;
   }
   return Effect::Reboot;
 }
@@ -86,6 +92,7 @@ class MachineKind final : public Thing {
     std::string node;
     std::string host_name;
     bool control_plane = false;
+    int planes = 0;           // of the cluster
     std::size_t workers = 0;  // of the cluster
     bool existing = false;
     Uuid uuid;               // nothing is applied to a machine that has another one
@@ -97,13 +104,14 @@ class MachineKind final : public Thing {
     std::string installer;  // the image that would bring it there
     Duration boot_timeout{};
     Duration bootstrap_timeout{};
-    bool before_bootstrap = false;    // it may have its configuration, and the cluster has no etcd
-    std::string applied;              // digest of the configuration that settled last; empty: never
-    std::string nowhere;              // why it could never be found; empty: it can
-    std::string host;                 // of its VM
-    bool by_agent = false;            // where it is, its VM's guest agent tells
-    bool endpoint_from_dhcp = false;  // it is the first control plane's lease
-    talos::Secrecy secrecy;           // what may be shown of what it runs
+    bool before_bootstrap = false;  // it may have its configuration, and the cluster has no etcd
+    std::string applied;            // digest of the configuration that settled last; empty: never
+    std::string nowhere;            // why it could never be found; empty: it can
+    std::optional<VersionRefusal> unsupported{};  // versions that its patches name
+    std::string host;                             // of its VM
+    bool by_agent = false;                        // where it is, its VM's guest agent tells
+    bool endpoint_from_dhcp = false;              // it is the first control plane's lease
+    talos::Secrecy secrecy;                       // what may be shown of what it runs
   };
   /// `rendered` is there when nothing but the spec decides what it says.
   MachineKind(About about, Wish wish, std::string wanted, std::shared_ptr<const Secret> rendered)
@@ -121,6 +129,8 @@ class MachineKind final : public Thing {
             "give it an address, or the extension qemu-guest-agent and machine.agent: true, "
             "or a network.subnet of at most 4096 addresses"}},
           {}};
+    if (wish_.unsupported)
+      return Live{"", {{refused, wish_.unsupported->why}, {hint_of, wish_.unsupported->hint}}, {}};
     // Without a VM nobody answers; who does has the address of what is about to be made.
     if (!wish_.existing && !world.known(vm_address(wish_.node))) return read_occupant(world);
     if (world.survey.too_early(boot_of(wish_.node)) > 0s)
@@ -205,6 +215,9 @@ class MachineKind final : public Thing {
       change.fields.push_back({path, lines.at(1), lines.at(2), effect.value_or(Effect::Live)});
     }
     conclude(change);
+    if (const std::string upgrade = upgrade_of(change); !upgrade.empty())
+      change.reason = fmt::format(
+          "{} (every API server first, then the other components, kubelets last)", upgrade);
     if (wish_.existing && !change.fields.empty() && wish_.applied.empty() && !wish_.pinned) {
       // It ran before an `up` of this cluster configured it: what it has stays unless the user says
       // otherwise.
@@ -284,7 +297,10 @@ class MachineKind final : public Thing {
   /// once a control plane has signed its certificate, which the first bootstrap comes before.
   Duration patience(const Change& change) const override {
     const bool boots = change.waits && !wish_.before_bootstrap;
-    return wish_.boot_timeout + (wish_.control_plane || boots ? 0s : wish_.bootstrap_timeout);
+    const Duration own =
+        wish_.boot_timeout + (wish_.control_plane || boots ? 0s : wish_.bootstrap_timeout);
+    // Of an upgrade of Kubernetes it may be the last.
+    return upgrade_of(change).empty() ? own : own + wish_.planes * upgrade_of_plane;
   }
 
   bool explains() const override { return true; }
@@ -309,6 +325,19 @@ class MachineKind final : public Thing {
     // Never settled, it may have got a configuration all the same: of a run that was stopped.
     if (wish_.applied != wanted()) return Effect::Reboot;
     return wish_.endpoint_from_dhcp ? Effect::Service : Effect::Live;
+  }
+
+  /// "Kubernetes v1.32.1 → v1.33.1"; empty: its version stays.
+  static std::string upgrade_of(const Change& change) {
+    for (const FieldChange& field : change.fields) {
+      const bool image = std::any_of(
+          talos::components.begin(), talos::components.end(),
+          [&](talos::Component each) { return talos::image_path(each) == field.field; });
+      const auto from = talos::image_version(field.before), to = talos::image_version(field.after);
+      if (image && from && to && *from != *to)
+        return fmt::format("Kubernetes v{} → v{}", to_string(*from), to_string(*to));
+    }
+    return "";
   }
 
   static bool disturbs(const FieldChange& field) {
@@ -485,6 +514,8 @@ class MachineKind final : public Thing {
     // Secrets and long texts are not there in full: a plan is bound to all of it.
     if (!changes.empty()) live.fields[config_in_force] = digest(active->reveal());
     live.fields[door] = "ours";
+    if (active) refuse_versions(*active, wanted, live);
+    refuse_fixed(changes, live);
     refuse_upgrade(live);
     const auto type = std::find_if(changes.begin(), changes.end(), [](const auto& change) {
       return change.path == "machine.type";
@@ -503,6 +534,37 @@ class MachineKind final : public Thing {
     const std::string& first = planes.front()->name;
     if (!world.cluster.around.first_address.empty() || !address_of(world, first).empty()) return "";
     return fmt::format("its endpoint is the address of {}, which is not known yet", first);
+  }
+
+  /// What it runs decides, not what an earlier spec said: somebody else may have upgraded it.
+  void refuse_versions(const Secret& active, const Secret& wanted, Live& live) const {
+    const bool same = active.reveal() == wanted.reveal();
+    if (same && !wish_.control_plane) return;
+    const auto minor = static_cast<unsigned>(wish_.talos.minor());
+    const talos::KubernetesImages images = talos::kubernetes_images(active.reveal(), minor);
+    if (const auto version = talos::image_version(images.of(talos::Component::ApiServer)))
+      live.facts[api_server_seen] = to_string(*version);
+    if (same) return;
+    const auto refusal =
+        refuse_step(wish_.node, images, talos::kubernetes_images(wanted.reveal(), minor));
+    if (!refusal) return;
+    live.fields[refused] = refusal->why;
+    live.fields[hint_of] = refusal->hint;
+  }
+
+  /// What was decided when the node or the cluster was created.
+  void refuse_fixed(const std::vector<talos::ShownChange>& changes, Live& live) const {
+    // A machine that gets another name leaves under its old one first, and comes back empty.
+    if (wish_.existing && wish_.applied.empty()) return;
+    for (const talos::ShownChange& change : changes) {
+      if (change.effect != talos::ConfigEffect::Fixed) continue;
+      const auto shown = [](const std::string& value) { return value.empty() ? "nothing" : value; };
+      live.fields[refused] =
+          fmt::format("{} of {} cannot be changed from {} to {}: {}", change.path, wish_.node,
+                      shown(change.before), shown(change.after), talos::why_fixed(change.path));
+      live.fields[hint_of] = talos::way_out(change.path);
+      return;
+    }
   }
 
   /// Another version or schematic than the spec's is an upgrade, not a configuration.
@@ -537,6 +599,7 @@ class MachineKind final : public Thing {
     talos::Client client = world.maintenance(where);
     require_itself(world, client, where);
     const Secret config = render(world, where, client);
+    wait_for_api_servers(world, wish_.node, config);
     world.survey.wait_anew(address() + " in maintenance mode");
     client.apply(config, {talos::ApplyMode::Auto, false, 1min, wish_.secrecy.hidden});
     world.survey.wait_begins(address(), taking(), takes_at_least);
@@ -546,12 +609,21 @@ class MachineKind final : public Thing {
   Receipt apply_change(World& world, const std::string& where) const {
     talos::Client client = world.talos(where);
     require_itself(world, client, where);
-    const Secret config = render(world, where, client);
+    const Secret desired = render(world, where, client);
     const auto active = client.find_config();
+    const auto [config, waits_for] =
+        active ? next_config(world, wish_.node, *active, desired) : NextConfig{desired, ""};
     const auto minor = static_cast<unsigned>(wish_.talos.minor());
     const auto changes = active ? talos::effects_of_change(active->reveal(), config.reveal(), minor)
                                 : std::vector<talos::ConfigChange>{};
+    if (active && changes.empty() && !waits_for.empty())
+      throw Error(Fault::Busy, fmt::format("{} waits for {}", wish_.node, waits_for));
     if (active && changes.empty()) return {};
+    for (const talos::ConfigChange& change : changes)
+      if (change.effect == talos::ConfigEffect::Fixed)
+        throw Error(Fault::Refused, fmt::format("{} of {} cannot be changed: {}", change.path,
+                                                wish_.node, talos::why_fixed(change.path)))
+            .hint(talos::way_out(change.path));
     const bool reboots = talos::effect_of(changes) == talos::ConfigEffect::Reboot;
     if (!reboots) {
       const auto disturbance = begin_disturbing(world, where, changes, /*restarts=*/false);
@@ -566,7 +638,12 @@ class MachineKind final : public Thing {
     else
       begin_disturbing(world, where, changes, /*restarts=*/true);
     const std::string before = boot_id(client);
-    client.apply(config, {talos::ApplyMode::Auto, false, 1min, wish_.secrecy.hidden});
+    const talos::Applied applied =
+        client.apply(config, {talos::ApplyMode::Auto, false, 1min, wish_.secrecy.hidden});
+    if (applied.mode == talos::ApplyMode::NoReboot) {  // this Talos knows more keys than we do
+      is_well_again(world, wish_.node);
+      return {"", "apply"};
+    }
     return {std::string(until_reboot) + before, "apply and reboot"};
   }
 
@@ -707,6 +784,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
   wish.node = node.name;
   wish.host_name = node.host_name;
   wish.control_plane = node.control_plane();
+  wish.planes = static_cast<int>(spec.control_planes().size());
   wish.workers = spec.workers().size();
   wish.existing = node.existing.has_value();
   const std::optional<Uuid> uuid = cluster.find_uuid(node.name);
@@ -753,8 +831,13 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
                              !planes.empty() && !planes.front()->address;
   if (needs_address) around.first_address = "10.255.255.255";
   const bool marked = !talos::mark_unknown(around, spec, node).empty();
-  auto config =
-      std::make_shared<const Secret>(talos::render_text(talos::config_input(spec, node, around)));
+  const talos::ConfigInput input = talos::config_input(spec, node, around);
+  auto config = std::make_shared<const Secret>(talos::render_text(input));
+  if (!input.patches.empty())
+    wish.unsupported = refuse_images(
+        node.name,
+        talos::kubernetes_images(config->reveal(), static_cast<unsigned>(wish.talos.minor())),
+        *spec.kubernetes.version);
   const std::string wanted = digest(config->reveal());
   if (needs_address || marked) config.reset();
   return std::make_shared<MachineKind>(Thing::About{machine_address(node.name), std::move(needs),

@@ -16,111 +16,12 @@ using text::Value;
 
 namespace {
 
-struct Section {
-  std::string_view path;
-  ConfigEffect effect;
-};
+/// Where a key without a row in the table stands.
+constexpr ConfigKey unknown{"", ConfigEffect::Reboot, Disturbance::Away};
 
-// A section that is not here makes the node reboot. The longest path that fits counts.
-constexpr Section sections[] = {
-    {"debug", ConfigEffect::Live},
-    {"cluster", ConfigEffect::Live},
-    {"cluster.apiServer", ConfigEffect::Service},
-    {"cluster.controllerManager", ConfigEffect::Service},
-    {"cluster.scheduler", ConfigEffect::Service},
-    {"cluster.etcd", ConfigEffect::Service},
-    {"cluster.controlPlane", ConfigEffect::Service},
-    {"cluster.ca", ConfigEffect::Service},
-    {"cluster.aggregatorCA", ConfigEffect::Service},
-    {"cluster.serviceAccount", ConfigEffect::Service},
-    {"cluster.aescbcEncryptionSecret", ConfigEffect::Service},
-    {"cluster.secretboxEncryptionSecret", ConfigEffect::Service},
-    {"machine.ca", ConfigEffect::Live},
-    {"machine.acceptedCAs", ConfigEffect::Live},
-    {"machine.time", ConfigEffect::Live},
-    {"machine.certSANs", ConfigEffect::Live},
-    {"machine.install", ConfigEffect::Live},
-    {"machine.network", ConfigEffect::Live},
-    {"machine.sysfs", ConfigEffect::Live},
-    {"machine.sysctls", ConfigEffect::Live},
-    {"machine.logging", ConfigEffect::Live},
-    {"machine.controlPlane", ConfigEffect::Service},
-    {"machine.kubelet", ConfigEffect::Service},
-    {"machine.kernel", ConfigEffect::Live},
-    {"machine.registries.mirrors", ConfigEffect::Live},
-    {"machine.pods", ConfigEffect::Service},
-    {"machine.seccompProfiles", ConfigEffect::Live},
-    {"machine.nodeLabels", ConfigEffect::Live},
-    {"machine.nodeAnnotations", ConfigEffect::Live},
-    {"machine.nodeTaints", ConfigEffect::Live},
-    {"machine.features.kubernetesTalosAPIAccess", ConfigEffect::Live},
-    {"machine.features.kubePrism", ConfigEffect::Live},
-    {"machine.features.hostDNS", ConfigEffect::Live},
-    {"machine.features.imageCache", ConfigEffect::Live},
-    {"machine.features.nodeAddressSortAlgorithm", ConfigEffect::Live},
-};
-
-ConfigEffect effect_at(std::string_view path) {
-  ConfigEffect effect = ConfigEffect::Reboot;
-  std::size_t longest = 0;
-  for (const Section& section : sections) {
-    const bool fits = path == section.path ||
-                      (path.starts_with(section.path) && path[section.path.size()] == '.');
-    if (!fits || section.path.size() < longest) continue;
-    longest = section.path.size();
-    effect = section.effect;
-  }
-  return effect;
-}
-
-struct Disturbing {
-  std::string_view path;
-  Disturbance disturbance;
-};
-
-// The longest path that fits counts; a section that is not here makes something begin anew.
-constexpr Disturbing disturbing[] = {
-    {"debug", Disturbance::None},
-    {"cluster.etcd", Disturbance::Away},
-    {"cluster.extraManifests", Disturbance::None},
-    {"cluster.extraManifestHeaders", Disturbance::None},
-    {"cluster.inlineManifests", Disturbance::None},
-    {"cluster.adminKubeconfig", Disturbance::None},
-    {"cluster.allowSchedulingOnControlPlanes", Disturbance::None},
-    {"cluster.coreDNS", Disturbance::None},
-    {"cluster.proxy", Disturbance::None},
-    {"machine.ca", Disturbance::Away},  // who asks may no longer be let in
-    {"machine.acceptedCAs", Disturbance::Away},
-    {"machine.network", Disturbance::Away},
-    {"machine.time", Disturbance::None},
-    {"machine.certSANs", Disturbance::None},
-    {"machine.install", Disturbance::None},
-    {"machine.sysfs", Disturbance::None},
-    {"machine.logging", Disturbance::None},
-    {"machine.kernel", Disturbance::None},
-    {"machine.registries", Disturbance::None},
-    {"machine.seccompProfiles", Disturbance::None},
-    {"machine.nodeLabels", Disturbance::None},
-    {"machine.nodeAnnotations", Disturbance::None},
-    {"machine.nodeTaints", Disturbance::None},
-    {"machine.features.kubernetesTalosAPIAccess", Disturbance::None},
-    {"machine.features.imageCache", Disturbance::None},
-};
-
-// Documents that have nothing to do with the network, nor with what a control plane does.
-constexpr std::string_view harmless_documents[] = {
-    "EnvironmentConfig",       "EventSinkConfig",    "ExistingVolumeConfig",
-    "ImageVerificationConfig", "KmsgLogConfig",      "OOMConfig",
-    "RawVolumeConfig",         "RegistryAuthConfig", "RegistryMirrorConfig",
-    "RegistryTLSConfig",       "SwapVolumeConfig",   "TimeSyncConfig",
-    "TrustedRootsConfig",      "UserVolumeConfig",   "VolumeConfig",
-    "WatchdogTimerConfig",     "ZswapConfig",        "PCIDriverRebindConfig",
-};
-
-/// Sections whose parts cost differently are looked into.
-bool is_split(std::string_view path) {
-  return path.empty() || path == "machine" || path == "cluster" || path == "machine.features" ||
-         path == "machine.registries";
+const ConfigKey& key_at(std::string_view path) {
+  const ConfigKey* key = find_config_key(path);
+  return key != nullptr ? *key : unknown;
 }
 
 /// A registry's TLS is read again, its credentials are not.
@@ -163,10 +64,11 @@ void compare(const Value* before, const Value* after, const std::string& path,
   const Value& old_value = before != nullptr ? *before : nothing;
   const Value& new_value = after != nullptr ? *after : nothing;
   if (old_value == new_value) return;
-  if (!is_split(path)) {
+  // Sections whose parts cost differently are compared part by part.
+  if (!has_config_keys_below(path)) {
     out.push_back(
         {path,
-         path == "machine.registries.config" ? registry_effect(before, after) : effect_at(path),
+         path == "machine.registries.config" ? registry_effect(before, after) : key_at(path).effect,
          before, after});
     return;
   }
@@ -180,8 +82,29 @@ const ConfigDocument* find(const std::vector<ConfigDocument>& config, const std:
   return nullptr;
 }
 
-ConfigEffect document_effect(const ConfigDocument& document) {
-  return document.kind() == "ExtensionServiceConfig" ? ConfigEffect::Service : ConfigEffect::Live;
+/// The name that a configuration gives to its node, wherever it stands in it: Talos 1.12 moved it
+/// into a document of its own. Empty: how Talos finds one decides.
+std::string host_name_of(const std::vector<ConfigDocument>& config) {
+  std::string name, rule;
+  for (const ConfigDocument& document : config) {
+    const auto text = [&](std::initializer_list<std::string_view> path) {
+      const Value* value = document.value.find(path);
+      return value != nullptr && value->is_scalar() ? value->text() : std::string();
+    };
+    if (document.kind() == "HostnameConfig") {
+      if (const std::string own = text({"hostname"}); !own.empty()) name = own;
+      rule = text({"auto"});
+    } else if (document.type == nullptr) {
+      if (name.empty()) name = text({"machine", "network", "hostname"});
+      if (rule.empty() && text({"machine", "features", "stableHostname"}) == "true")
+        rule = "stable";
+    }
+  }
+  return name.empty() ? "auto: " + rule : name;
+}
+
+bool is_host_name(const std::string& path) {
+  return path == "machine.network.hostname" || path == "v1alpha1/HostnameConfig";
 }
 
 std::vector<Difference> differences(const std::vector<ConfigDocument>& before,
@@ -197,10 +120,13 @@ std::vector<Difference> differences(const std::vector<ConfigDocument>& before,
       if (document.type == nullptr) {
         compare(old_value, new_value, "", out);
       } else if (old_value == nullptr || new_value == nullptr || !(*old_value == *new_value)) {
-        out.push_back({document.id(), document_effect(document), old_value, new_value});
+        out.push_back({document.id(), key_at(document.id()).effect, old_value, new_value});
       }
     }
   }
+  if (host_name_of(before) == host_name_of(after))  // it only stands elsewhere now
+    for (Difference& each : out)
+      if (is_host_name(each.path)) each.effect = ConfigEffect::Live;
   return out;
 }
 
@@ -326,6 +252,8 @@ const char* to_string(ConfigEffect effect) noexcept {
       return "service";
     case ConfigEffect::Reboot:
       return "reboot";
+    case ConfigEffect::Fixed:
+      return "fixed";
   }
   return "";
 }
@@ -344,25 +272,15 @@ ConfigEffect effect_of(const std::vector<ConfigChange>& changes) {
 }
 
 Disturbance disturbance_at(std::string_view path) {
-  if (path.find('/') != std::string_view::npos) {  // "v1alpha1/LinkConfig/eth0"
-    const std::vector<std::string> parts = split(std::string(path), '/');
-    const std::string& kind = parts.at(1);
-    if (kind == "ExtensionServiceConfig") return Disturbance::Services;
-    const bool harmless = std::find(std::begin(harmless_documents), std::end(harmless_documents),
-                                    kind) != std::end(harmless_documents);
-    return harmless ? Disturbance::None : Disturbance::Away;
-  }
-  Disturbance found = Disturbance::Services;
-  std::size_t longest_path = 0;
-  for (const Disturbing& each : disturbing) {
-    const bool fits = path.starts_with(each.path) &&
-                      (path.size() == each.path.size() || path[each.path.size()] == '.' ||
-                       path[each.path.size()] == '[');
-    if (!fits || each.path.size() < longest_path) continue;
-    longest_path = each.path.size();
-    found = each.disturbance;
-  }
-  return found;
+  return key_at(path).disturbance;
+}
+
+std::string why_fixed(std::string_view path) {
+  return std::string(key_at(path).why);
+}
+
+std::string way_out(std::string_view path) {
+  return std::string(key_at(path).way_out);
 }
 
 Disturbance disturbance_of(const std::vector<ConfigChange>& changes) {

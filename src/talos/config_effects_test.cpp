@@ -1,8 +1,13 @@
 #include "talos/config_effects.hpp"
 
 #include "base/error.hpp"
+#include "support/golden.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
 
 namespace rocca::talos {
 namespace {
@@ -50,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
             ConfigEffect::Live},
         Row{"Persist", "version: v1alpha1", "version: v1alpha1\npersist: false", "persist",
             ConfigEffect::Reboot},
-        Row{"Type", "type: worker", "type: controlplane", "machine.type", ConfigEffect::Reboot},
+        Row{"Type", "type: worker", "type: controlplane", "machine.type", ConfigEffect::Fixed},
         Row{"Token", "token: hidden", "token: other", "machine.token", ConfigEffect::Reboot},
         Row{"Kubelet", "a:1", "a:2", "machine.kubelet", ConfigEffect::Service},
         Row{"Install", "i:1", "i:2", "machine.install", ConfigEffect::Live},
@@ -67,8 +72,13 @@ INSTANTIATE_TEST_SUITE_P(
             "machine.files", ConfigEffect::Reboot},
         Row{"Udev", "cluster:", "  udev: { rules: [a] }\ncluster:", "machine.udev",
             ConfigEffect::Reboot},
-        Row{"Network", "cluster:", "  network: { hostname: a }\ncluster:", "machine.network",
-            ConfigEffect::Live},
+        Row{"HostName", "cluster:", "  network: { hostname: a }\ncluster:",
+            "machine.network.hostname", ConfigEffect::Fixed},
+        Row{"HostNameDocument", "version: v1alpha1",
+            "apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: a\n---\nversion: v1alpha1",
+            "v1alpha1/HostnameConfig", ConfigEffect::Fixed},
+        Row{"Nameservers", "cluster:", "  network: { nameservers: [10.0.0.1] }\ncluster:",
+            "machine.network.nameservers", ConfigEffect::Live},
         Row{"KubePrism", "cluster:", "  features: { kubePrism: { enabled: true } }\ncluster:",
             "machine.features.kubePrism", ConfigEffect::Live},
         Row{"DiskQuota", "cluster:", "  features: { diskQuotaSupport: true }\ncluster:",
@@ -78,6 +88,23 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"Endpoint", "10.0.0.20", "10.0.0.21", "cluster.controlPlane", ConfigEffect::Service},
         Row{"ClusterName", more, "cluster:\n  clusterName: x\n  controlPlane",
             "cluster.clusterName", ConfigEffect::Live},
+        Row{"ClusterId", more, "cluster:\n  id: x\n  controlPlane", "cluster.id",
+            ConfigEffect::Fixed},
+        Row{"PodSubnets", more,
+            "cluster:\n  network: { podSubnets: [10.1.0.0/16] }\n  controlPlane",
+            "cluster.network.podSubnets", ConfigEffect::Fixed},
+        Row{"ServiceSubnets", more,
+            "cluster:\n  network: { serviceSubnets: [10.1.0.0/16] }\n  controlPlane",
+            "cluster.network.serviceSubnets", ConfigEffect::Fixed},
+        Row{"DnsDomain", more, "cluster:\n  network: { dnsDomain: home }\n  controlPlane",
+            "cluster.network.dnsDomain", ConfigEffect::Fixed},
+        Row{"Cni", more, "cluster:\n  network: { cni: { name: none } }\n  controlPlane",
+            "cluster.network.cni.name", ConfigEffect::Fixed},
+        Row{"FlannelArguments", more,
+            "cluster:\n  network: { cni: { flannel: { extraArgs: [-v] } } }\n  controlPlane",
+            "cluster.network.cni.flannel", ConfigEffect::Live},
+        Row{"EncryptionKey", more, "cluster:\n  secretboxEncryptionSecret: x\n  controlPlane",
+            "cluster.secretboxEncryptionSecret", ConfigEffect::Fixed},
         Row{"ApiServer", more, "cluster:\n  apiServer: { image: x }\n  controlPlane",
             "cluster.apiServer", ConfigEffect::Service},
         Row{"Document", "version: v1alpha1",
@@ -88,6 +115,104 @@ INSTANTIATE_TEST_SUITE_P(
             "---\nversion: v1alpha1",
             "v1alpha1/ExtensionServiceConfig/t", ConfigEffect::Service}),
     [](const auto& row) { return row.param.name; });
+
+/// Talos 1.12 moved it into a document of its own: a node that only writes it elsewhere keeps it.
+TEST(Effects, OfAHostNameThatOnlyMovesAreLive) {
+  const std::string old_form = std::string(base).replace(std::string(base).find("cluster:"), 8,
+                                                         "  network: { hostname: a }\ncluster:");
+  const std::string name = "apiVersion: v1alpha1\nkind: HostnameConfig\nauto: off\nhostname: ";
+  const auto moved = effects_of_change(old_form, name + "a\n---\n" + base, 12);
+  EXPECT_THAT(moved, testing::SizeIs(2));
+  EXPECT_EQ(effect_of(moved), ConfigEffect::Live);
+  EXPECT_EQ(effect_of(effects_of_change(old_form, name + "b\n---\n" + base, 12)),
+            ConfigEffect::Fixed);
+}
+
+/// All keys that a value can stand at.
+void leaves(const StructType& fields, const std::string& path, std::vector<std::string>& out) {
+  for (const Field& field : fields.fields) {
+    const std::string at = path.empty() ? field.key : path + "." + field.key;
+    const Type* type = &field.type;
+    while (type->item != nullptr) type = type->item.get();
+    if (type->shape == Shape::Struct && !type->fields->fields.empty())
+      leaves(*type->fields, at, out);
+    else
+      out.push_back(at);
+  }
+}
+
+TEST(EffectTable, HasEveryKeyThatTalosKnows) {
+  std::vector<std::string> keys;
+  leaves(main_document(), "", keys);
+  EXPECT_GT(keys.size(), 200u);
+  for (const std::string& key : keys)
+    EXPECT_NE(find_config_key(key), nullptr)
+        << key << " has no effect class: add a row to config_effects_table.cpp";
+  for (unsigned minor = oldest_minor; minor <= newest_minor; ++minor)
+    for (const std::string& kind : document_kinds(minor))
+      EXPECT_NE(find_config_key("v1alpha1/" + kind), nullptr)
+          << kind << " has no effect class: add a row to config_effects_table.cpp";
+}
+
+TEST(EffectTable, HasNoKeyThatTalosDoesNotKnowAndNoRowForAll) {
+  std::vector<std::string> known;
+  leaves(main_document(), "", known);
+  std::set<std::string_view> seen;
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_TRUE(seen.insert(key.path).second) << key.path << " stands twice";
+    EXPECT_NE(key.path, "machine");
+    EXPECT_NE(key.path, "cluster");
+    EXPECT_TRUE(std::any_of(known.begin(), known.end(), [&](const std::string& each) {
+      return each == key.path || each.starts_with(std::string(key.path) + ".");
+    })) << key.path;
+  }
+  for (const ConfigKey& key : config_document_keys()) {
+    EXPECT_TRUE(seen.insert(key.path).second) << key.path << " stands twice";
+    EXPECT_NE(find_document_type(key.path), nullptr) << key.path;
+  }
+}
+
+TEST(EffectTable, SaysWhyAKeyIsFixedAndWhatToDo) {
+  for (const auto& table : {config_keys(), config_document_keys()})
+    for (const ConfigKey& key : table) {
+      EXPECT_NE(key.effect, ConfigEffect::None) << key.path;
+      EXPECT_EQ(key.effect == ConfigEffect::Fixed, !key.why.empty()) << key.path;
+      EXPECT_EQ(key.effect == ConfigEffect::Fixed, !key.way_out.empty()) << key.path;
+    }
+  EXPECT_EQ(find_config_key("machine.somethingOfTomorrow"), nullptr);
+  EXPECT_EQ(find_config_key("machine.kubeletOfTomorrow"), nullptr);
+  EXPECT_EQ(find_config_key("v1alpha1/SomethingOfTomorrow/a"), nullptr);
+}
+
+std::string rows(std::span<const ConfigKey> table) {
+  std::string text = "|---|---|---|\n";
+  for (const ConfigKey& key : table)
+    text += fmt::format("| `{}` | {} | {} |\n", key.path, to_string(key.effect), key.why);
+  return text;
+}
+
+TEST(EffectTable, IsTheOneInTheDocumentation) {
+  test::expect_golden(
+      "../../docs/effects.md",
+      "# What it costs to change a machine configuration\n\n"
+      "Generated from the table that `rocca plan` uses. A row holds for its key and everything "
+      "below it; a key that has\n"
+      "no row counts as `reboot`. The keys are Talos's own, as `talos.patches` writes them.\n\n"
+      "| class | meaning |\n|---|---|\n"
+      "| live | applied at once, nothing restarts; or nothing happens before the next upgrade |\n"
+      "| service | the kubelet, a pod of the control plane or the service of an extension restarts "
+      "|\n"
+      "| reboot | the node reboots |\n"
+      "| fixed | decided when the cluster or node is created: the plan refuses the change |\n\n"
+      "A host name that only moves between the two places where Talos keeps it is `live`, and so "
+      "is a change of\n"
+      "`machine.registries.config` that leaves credentials alone. Images of Kubernetes components "
+      "change in an order of\n"
+      "their own: see [engine.md](engine.md).\n\n"
+      "| key | class | why it is fixed |\n" +
+          rows(config_keys()) + "\n| document | class | why it is fixed |\n" +
+          rows(config_document_keys()));
+}
 
 /// The base with one piece changed, as people see it.
 std::vector<ShownChange> shown(const std::string& from, const std::string& to,
@@ -109,6 +234,8 @@ TEST(Disturbances, AreToldBySectionAndByWhatStandsInIt) {
            {"v1alpha1/LinkConfig/eth0", Disturbance::Away},
            {"v1alpha1/LinkConfig/eth0/mtu", Disturbance::Away},
            {"v1alpha1/SomethingOfTomorrow/a", Disturbance::Away},
+           {"machine.somethingOfTomorrow", Disturbance::Away},
+           {"cluster.somethingOfTomorrow.a", Disturbance::Away},
            {"cluster.etcd.extraArgs.v", Disturbance::Away},
            {"cluster.apiServer", Disturbance::Services},
            {"cluster.controllerManager", Disturbance::Services},
@@ -129,7 +256,7 @@ TEST(Shown, AreTheValuesThatDiffer) {
                   ShownChange{"machine.kubelet.extraArgs.v", "", "4", ConfigEffect::Service}));
   EXPECT_THAT(
       shown("type: worker", "type: controlplane"),
-      ElementsAre(ShownChange{"machine.type", "worker", "controlplane", ConfigEffect::Reboot}));
+      ElementsAre(ShownChange{"machine.type", "worker", "controlplane", ConfigEffect::Fixed}));
   EXPECT_THAT(
       shown("install: {", "certSANs: [a, b]\n  install: {"),
       ElementsAre(ShownChange{"machine.certSANs", "", "[\"a\",\"b\"]", ConfigEffect::Live}));

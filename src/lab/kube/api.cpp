@@ -57,6 +57,10 @@ void Api::leave(std::string_view node) {
   server_->leave_kubelet(node);
 }
 
+void Api::set_version(std::string version) {
+  server_->set_version(std::move(version));
+}
+
 void Api::set_network_ready(std::function<bool(const std::string& node)> ready) {
   server_->network_ready = std::move(ready);
 }

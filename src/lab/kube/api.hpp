@@ -113,6 +113,9 @@ class Api {
 
   /// A kubelet registers its Node and keeps its Lease until it leaves.
   void join(Kubelet kubelet);
+  /// From now on requests reach an API server of this version: control planes are upgraded one by
+  /// one.
+  void set_version(std::string version);
   /// The kubelet falls silent: the Node becomes NotReady after the grace period.
   void leave(std::string_view node);
   /// Nodes become Ready only while this holds (a CNI is there); asked again at every heartbeat.

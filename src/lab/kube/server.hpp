@@ -155,6 +155,7 @@ class Server {
   bool has_quorum() const { return !options_.quorum || options_.quorum(); }
   World& world() const noexcept { return world_; }
   const Api::Options& options() const noexcept { return options_; }
+  void set_version(std::string version) { options_.version = std::move(version); }
   Kinds& kinds() noexcept { return kinds_; }
   const Kinds& kinds() const noexcept { return kinds_; }
   const Schemas& schemas() const noexcept { return schemas_; }

@@ -119,6 +119,7 @@ void TalosNode::stop_all() {
   for (const Stop& process : processes_) process->raise("the machine stopped");
   processes_.clear();
   apiserver_ = wedged_ = false;
+  served_.clear();
   owned_.clear();
   held_.clear();
   release_addresses();

@@ -216,6 +216,9 @@ class TalosNode {
   /// Its etcd process ends and is back after this time.
   void restart_etcd(Duration away);
   bool apiserver_runs() const noexcept { return apiserver_; }
+  /// The version of its API server; of the old one until the new one answers. Empty: none has run
+  /// since the machine started.
+  const std::string& served_version() const noexcept { return served_; }
   /// Its kubelet runs and has found the cluster's API server.
   bool registered() const noexcept { return node_registered_; }
   /// The etcd that holds what this node's Kubernetes knows; nothing: it has found none.
@@ -452,6 +455,7 @@ class TalosNode {
   std::vector<SharedAddress> owned_;
   std::vector<SharedAddress> held_;  // by a pod
   bool apiserver_ = false;
+  std::string served_;
   std::vector<Network::Id> apiserver_ports_;
   bool wedged_ = false;  // a second apply in maintenance mode
   std::map<std::string, Service> services_;

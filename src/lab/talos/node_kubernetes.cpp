@@ -19,6 +19,13 @@ std::string election(const SharedAddress& shared) {
   return "talos:v1:vip:election:" + shared.address;
 }
 
+/// "v1.34.1" of "registry.k8s.io/kube-apiserver:v1.34.1".
+std::string version_of(const std::string& image) {
+  const std::string tag = image.substr(image.rfind(':') + 1);
+  if (!Version::parse(tag)) return "v1.34.1";
+  return tag.starts_with('v') ? tag : "v" + tag;
+}
+
 /// As much of an API server as tells that there is one.
 void answer_alone(const TalosNode& node, const net::Incoming& request, net::Responder& responder) {
   const std::string path = request.target.substr(0, request.target.find('?'));
@@ -35,13 +42,10 @@ void answer_alone(const TalosNode& node, const net::Incoming& request, net::Resp
     answer.set(key, text::Value::string(std::move(value)));
   };
   if (path == "/version") {
-    const std::string image = node.config()->get({"cluster", "apiServer", "image"});
-    std::string tag = image.substr(image.rfind(':') + 1);
-    if (!Version::parse(tag)) tag = "v1.34.1";
-    const Version version = *Version::parse(tag);
+    const Version version = *Version::parse(node.served_version());
     set("major", std::to_string(version.major()));
     set("minor", std::to_string(version.minor()));
-    set("gitVersion", tag.starts_with('v') ? tag : "v" + tag);
+    set("gitVersion", node.served_version());
     set("platform", "linux/amd64");
     return responder.answer(200, "", {{"Content-Type", "application/json"}},
                             text::emit_json(answer));
@@ -132,8 +136,10 @@ Routine<void> TalosNode::run_apiserver(Stop stop) {
       co_await world_.wait(changed_, world_.now() + std::chrono::seconds{20}, stop.get());
     if (!apiserver_) co_await world_.sleep(timing_.static_pods, stop.get());
     apiserver_ = wanted();
+    if (apiserver_) served_ = version_of(config_->get({"cluster", "apiServer", "image"}));
     listen_apiserver();
     changed_.wake_all();
+    if (apiserver_ && node_registered_ && fleet_.kubelet_changed) fleet_.kubelet_changed(*this);
   }
 }
 
