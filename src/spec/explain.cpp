@@ -1,6 +1,7 @@
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "spec/effects.hpp"
 #include "spec/fields.hpp"
 #include "spec/rules.hpp"
 #include "spec/schema.hpp"
@@ -27,6 +28,9 @@ std::string explain_field(const FieldNode& node) {
   if (node.fallback) line("default", field.fallback);
   if (field.is(Required)) line("must be", "given");
   line("note", field.note);
+  if (const KeyEffect* effect = find_key_effect(field.path))
+    line("change", effect->note.empty() ? std::string(effect->effect)
+                                        : fmt::format("{} ({})", effect->effect, effect->note));
   if (!field.example.empty()) {
     const std::size_t dot = field.path.rfind('.');
     const std::string_view key =
@@ -116,7 +120,10 @@ std::string reference_markdown() {
       "schema` prints it as JSON\n"
       "Schema. `*` stands for a name that you choose. The nearest value wins: node, then pool, "
       "then `spec.machine`.\n\n"
-      "| key | takes | default | meaning |\n|---|---|---|---|\n";
+      "`change` is what another value costs a cluster that runs: an effect class, `none` where "
+      "nothing outside of rocca\n"
+      "changes, `refused` where rocca does not do it.\n\n"
+      "| key | takes | default | change | meaning |\n|---|---|---|---|---|\n";
   for (const Field& field : fields()) {
     if (field.is(Internal)) continue;
     std::string meaning(field.text);
@@ -125,8 +132,10 @@ std::string reference_markdown() {
     if (!field.example.empty()) meaning += fmt::format(" Example: `{}`", field.example);
     if (field.values.starts_with('@'))
       meaning += fmt::format(" Same keys as `{}`.", field.values.substr(1));
-    text += fmt::format("| {} | {} | {} | {} |\n", code(field.path), cell(describe_type(field)),
-                        code(field.fallback), cell(meaning));
+    const KeyEffect* effect = find_key_effect(field.path);
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} |\n", code(field.path), cell(describe_type(field)),
+                    code(field.fallback), effect == nullptr ? "" : effect->effect, cell(meaning));
   }
   text +=
       "\n# What validation looks for\n\nAll of it offline, before anything runs, and all at "

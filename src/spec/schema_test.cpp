@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "spec/check.hpp"
+#include "spec/effects.hpp"
 #include "spec/fields.hpp"
 #include "spec/rules.hpp"
 #include "support/golden.hpp"
@@ -13,6 +14,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <set>
 
 namespace rocca::spec {
 namespace {
@@ -125,6 +127,38 @@ TEST(Explain, HelpsWithTheRest) {
   } catch (const Error& error) {
     EXPECT_THAT(error.hint(), HasSubstr("network.vlan and machine.nics.vlan"));
   }
+}
+
+/// A key without keys below it, that a user may write.
+bool is_leaf(const Field& field) {
+  const FieldNode* node = find_field(field.path);
+  return node != nullptr && !field.is(Internal) && !field.path.starts_with('$') &&
+         node->key_names().empty() && node->named() == nullptr;
+}
+
+TEST(Effects, HaveARowForEveryKey) {
+  for (const Field& field : fields()) {
+    if (!is_leaf(field)) continue;
+    EXPECT_NE(find_key_effect(field.path), nullptr)
+        << field.path << " has no effect: add a row to effects.cpp";
+  }
+}
+
+TEST(Effects, AreOfKnownKeysAndClasses) {
+  const std::set<std::string_view> classes{"none",      "live",        "service",
+                                           "reboot",    "power-cycle", "replace",
+                                           "data-loss", "refused",     "varies"};
+  std::set<std::string_view> seen;
+  for (const KeyEffect& row : key_effects()) {
+    EXPECT_TRUE(seen.insert(row.path).second) << row.path << " stands twice";
+    EXPECT_TRUE(classes.contains(row.effect)) << row.path;
+    EXPECT_NE(row.path, "spec");
+    EXPECT_NE(find_field(row.path), nullptr) << row.path;
+    if (row.effect == "refused" || row.effect == "varies") {
+      EXPECT_NE(row.note, "") << row.path << " must say why";
+    }
+  }
+  EXPECT_EQ(find_key_effect("spec.kubernetes.somethingNew"), nullptr);
 }
 
 TEST(Reference, IsUpToDate) {
