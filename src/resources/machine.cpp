@@ -212,7 +212,7 @@ class MachineKind final : public Thing {
       if (!value.starts_with(differs)) continue;
       const std::vector<std::string> lines = split(value, '\n');
       const auto effect = engine::parse_effect(lines[0].substr(std::string_view(differs).size()));
-      change.fields.push_back({path, lines.at(1), lines.at(2), effect.value_or(Effect::Live)});
+      change.fields.push_back({path, lines.at(1), lines.at(2), effect.value_or(Effect::Reboot)});
     }
     conclude(change);
     if (const std::string upgrade = upgrade_of(change); !upgrade.empty())
