@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/commands.hpp"
 #include "cli/context.hpp"
@@ -26,7 +27,7 @@ proxmox::Vmid vmid_of(const Invocation& invocation) {
 
 std::string describe(const resources::ClaimPlan& plan, const std::string& cluster) {
   std::string text =
-      fmt::format("{} becomes node {} of cluster {}:\n", plan.vm, plan.node, cluster);
+      fmt::format("{} becomes node {} of cluster {}:\n", visible(plan.vm), plan.node, cluster);
   if (plan.uuid_before == plan.uuid_after)
     text += fmt::format("  UUID         {} (unchanged)\n", to_string(plan.uuid_after));
   else
@@ -34,7 +35,8 @@ std::string describe(const resources::ClaimPlan& plan, const std::string& cluste
                         plan.uuid_before ? to_string(*plan.uuid_before) : "none",
                         to_string(plan.uuid_after));
   text += fmt::format("  mark         {}/{}\n", cluster, plan.node);
-  text += fmt::format("  rocca.lock   nodes.{}: VM {} on {}\n", plan.node, plan.vmid, plan.host);
+  text += fmt::format("  rocca.lock   nodes.{}: VM {} on {}\n", plan.node, plan.vmid,
+                      visible(plan.host));
   text +=
       "From then on `rocca up` changes this VM to what the spec says, and `rocca down` destroys it "
       "with its disks.\n";
@@ -65,18 +67,19 @@ int run_claim(Context& context, const Invocation& invocation) {
       context.err << fmt::format(
           "{} is running: Proxmox keeps the new SMBIOS values pending until the VM has been off. "
           "Until then it counts as foreign.\n",
-          plan.vm);
+          visible(plan.vm));
     confirm(context, fmt::format("Claim VM {} as {}?", vmid, node), invocation.is_set("yes"));
   }
   cluster.run().claim(plan);
   std::string text =
-      plan.ours ? fmt::format("{} already is {}: nothing to write.\n", plan.vm, node)
-                : fmt::format("{} carries the mark {}/{}.\n", plan.vm, cluster.name(), node);
+      plan.ours
+          ? fmt::format("{} already is {}: nothing to write.\n", visible(plan.vm), node)
+          : fmt::format("{} carries the mark {}/{}.\n", visible(plan.vm), cluster.name(), node);
   if (plan.running && !plan.ours)
     text = fmt::format(
         "The mark {0}/{1} is pending on {2}. Power-cycle it, then run `rocca plan`: on {3} "
         "`qm shutdown {4} && qm start {4}`.\n",
-        cluster.name(), node, plan.vm, plan.host, vmid);
+        cluster.name(), node, visible(plan.vm), visible(plan.host), vmid);
   print(context, invocation, to_value(plan), text);
   return 0;
 }

@@ -3,6 +3,7 @@
 #include "backends/make_store.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -65,7 +66,9 @@ Secret patch_secret(const Secret& secret) {
 /// The first word about a far side that does not answer comes within seconds.
 std::unique_ptr<net::Transport> speaking(Context& context) {
   SlowAnswers::Options options;
-  options.say = [&context](const std::string& line) { context.err << line << "\n" << std::flush; };
+  options.say = [&context](const std::string& line) {
+    context.err << visible(line) << "\n" << std::flush;
+  };
   options.is_quiet = [] { return LiveScreen::is_shown(); };
   return std::make_unique<SlowAnswers>(context.transport(), std::move(options));
 }

@@ -102,7 +102,7 @@ int run_drift(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "drift", context.stop()};
   const std::vector<Drift> drifts = cluster.run().drift();
   if (const std::string& notice = cluster.run().plan().notice; !notice.empty())
-    context.err << "note: " << notice << "\n";
+    context.err << "note: " << visible(notice) << "\n";
   print(context, invocation, report::to_value(drifts),
         report::render(drifts, cluster.run().changed_by_spec(), cluster.name(), context.clock.now(),
                        {.colour = context.terminal.colour_out, .width = context.terminal.width}));
