@@ -2,6 +2,7 @@
 // resources/teardown.hpp says, and nothing has to be done by hand.
 
 #include "scenarios/engine_machines.hpp"
+#include "support/administrator.hpp"
 
 namespace rocca::scenarios {
 namespace {
@@ -90,9 +91,9 @@ state::State remembered(ClusterRig& rig) {
 
 void destroy_by_hand(ClusterRig& rig, unsigned vmid) {
   proxmox::Client client = root(rig);
-  client.start_stop("pve1", vmid);
+  client.start_stop(test::owned("pve1", vmid));
   rig.home.world.run_for(30s);
-  client.start_destroy("pve1", vmid, true);
+  client.start_destroy(test::owned("pve1", vmid), true);
   rig.home.world.run_for(30s);
 }
 
