@@ -2,6 +2,7 @@
 
 #include "scenarios/engine_machines.hpp"
 #include "seeds/crew.hpp"
+#include "seeds/others.hpp"
 #include "seeds/place.hpp"
 #include "seeds/promises.hpp"
 #include "seeds/shape.hpp"
@@ -41,15 +42,18 @@ class Life {
         shape_(draw_shape(dice_, bundles)),
         rig_(home_of(number, shape_)),
         place_(shape_, rig_),
-        weather_(rig_, Dice{SeededEntropy{number}.fork("family weather")}, outcome_),
+        weather_(rig_, Dice{SeededEntropy{number}.fork("family weather")},
+                 Dice{SeededEntropy{number}.fork("family etcd")}, outcome_),
         watch_(rig_),
         promises_((rig_.bundle = &bundle(shape_.bundle), rig_)),
+        others_(rig_, promises_),
         loud_(loud) {
     rig_.loud = loud;
     rig_.self_contained = true;
     rig_.open_store = [this] { return place_.open(); };
     weather_.dhcp = shape_.dhcp();
     watch_.hosts_lost = [this] { return outcome_.of(Trouble::LostHost); };
+    watch_.is_restless = [this] { return weather_.is_etcd_restless(); };
   }
 
   /// Until the cluster is up for the first time. False: it broke a promise.
@@ -82,6 +86,8 @@ class Life {
         chapter();
         raise();
       }
+      // Drawn after all the rest, so that lives without them are as they were before.
+      if (!promises_.ours().empty() && dice_.one_in(3)) others_chapter();
     });
     measure();
     return kept;
@@ -138,7 +144,8 @@ class Life {
   void reroll(std::uint64_t number, const char* part) {
     const SeededEntropy chance{number};
     dice_ = Dice{chance.fork(part)};
-    weather_.reroll(Dice{chance.fork(std::string(part) + " weather")});
+    weather_.reroll(Dice{chance.fork(std::string(part) + " weather")},
+                    Dice{chance.fork(std::string(part) + " etcd")});
   }
 
   void measure() {
@@ -172,6 +179,7 @@ class Life {
   void want(unsigned planes, unsigned workers) {
     shape_.planes = planes;
     shape_.workers = workers;
+    weather_.etcd = planes == 3;
     if (planes == 3) outcome_.large = 1;
     if (workers > 0) outcome_.workers = 1;
     for (const std::string& node : shape_.vms()) promises_.nodes.insert(node);
@@ -314,6 +322,10 @@ class Life {
     if (!well && helped(words)) well = attempt(Verb::Up, words);
     if (!well) throw Broken{"it did not converge:\n" + words};
     loses_data_ = false;
+    // Whether the interrupted `down` had destroyed etcd shows only now.
+    if (std::exchange(perhaps_new_, false) &&
+        rig_.home.estate.bootstraps().size() + 1 == promises_.lives)
+      --promises_.lives;
     promises_.check_up(rig_.plan(allowed()), shape_.vms().size());
   }
 
@@ -546,6 +558,97 @@ class Life {
     outcome_.count(lock_too ? Turn::LostStateAndLock : Turn::LostState);
   }
 
+  // ---- what others do to our VMs
+
+  void others_chapter() {
+    switch (dice_.below(6)) {
+      case 0:
+        return somebody_clones();
+      case 1:
+      case 2:
+        return somebody_reuses_an_id();
+      case 3:
+        return somebody_protects();
+      default:
+        return interrupted_down();
+    }
+  }
+
+  /// It makes no run fail, and is never touched. Some stay until the end.
+  void somebody_clones() {
+    const unsigned source = any_of_ours(), vmid = 920;
+    outcome_.count(Turn::Clone);
+    const std::string like = others_.clone(dice_, source, vmid);
+    say(fmt::format("another user clones VM {} as {}:{}", source, vmid, like));
+    std::string words;
+    if (!attempt(Verb::Up, words) && !(helped(words) && attempt(Verb::Up, words)))
+      throw Broken{"a clone makes it fail:\n" + words};
+    // One without our mark that has a node's name stands in that node's way, once it must be made.
+    if (like.find("renamed") == std::string::npos || dice_.one_in(2)) remove_clone(vmid);
+    raise();
+  }
+
+  void remove_clone(unsigned vmid) {
+    promises_.remove_foreign(vmid);
+    rig_.home.world.run_for(15s);
+  }
+
+  /// A VM of ours is destroyed, and a clone of another one has its id: that is named, and waited
+  /// for.
+  void somebody_reuses_an_id() {
+    unsigned gone = 0;
+    for (const unsigned vmid : promises_.ours())
+      if (!rig_.home.estate.truth(vmid).etcd_member) gone = vmid;
+    if (gone == 0) return somebody_clones();
+    const std::string host = rig_.home.dc.vms.at(gone).node;
+    const unsigned source = promises_.ours().front();
+    outcome_.count(Turn::ReusedId);
+    administrator().start_stop(host, gone);
+    rig_.home.world.run_for(20s);
+    administrator().start_destroy(host, gone, true);
+    rig_.home.world.run_for(20s);
+    const std::string like = others_.clone(dice_, source, gone);
+    say(fmt::format("another user destroys VM {}, and clones VM {} under its id:{}", gone, source,
+                    like));
+    std::string words;
+    const bool well = attempt(Verb::Up, words);
+    if (!well && words.find(std::to_string(gone)) == std::string::npos)
+      throw Broken{"it is not named:\n" + words};
+    remove_clone(gone);
+    raise();
+  }
+
+  /// Nothing is stopped that may not be destroyed.
+  void somebody_protects() {
+    const bool less = shape_.workers > 0;
+    const unsigned vmid =
+        less ? others_.find(fmt::format("worker-{}", shape_.workers)) : promises_.ours().back();
+    if (vmid == 0) return;
+    outcome_.count(Turn::Protection);
+    others_.set_protection(vmid, true);
+    const std::string before = others_.picture(vmid);
+    if (less) worker_less();
+    say(fmt::format("another user protects VM {}, and then {}", vmid, less ? "up" : "down"));
+    std::string words;
+    if (attempt(less ? Verb::Up : Verb::Down, words))
+      throw Broken{"it was done although the VM is protected"};
+    if (words.find("protect") == std::string::npos) throw Broken{"it is not said:\n" + words};
+    if (others_.picture(vmid) != before)
+      throw Broken{"a protected VM was touched:\n" + others_.picture(vmid)};
+    others_.set_protection(vmid, false);
+    raise();
+  }
+
+  /// `down` is killed or stopped somewhere; the next command is `up`.
+  void interrupted_down() {
+    say("up after an interrupted down");
+    stormy(Verb::Down, 1);
+    if (!promises_.ours().empty()) outcome_.count(Turn::KilledDown);
+    ++promises_.lives;
+    perhaps_new_ = true;
+    raise();
+  }
+
   // ---- foreigners
 
   void some_foreigners() {
@@ -607,10 +710,12 @@ class Life {
   Weather weather_;
   QuorumWatch watch_;
   Promises promises_;
+  Others others_;
   bool loud_;
   std::string target_;  // of the runs to come; empty: all
   bool loses_data_ = false;
-  bool resets_ = false;  // down: machines that were there before, too
+  bool perhaps_new_ = false;  // the next `up` may have to begin another etcd
+  bool resets_ = false;       // down: machines that were there before, too
   bool running_ = false;
   Instant begun_{};
   std::string doing_ = "the beginning";

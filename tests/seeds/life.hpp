@@ -25,6 +25,8 @@ enum class Trouble {
   CtrlC,
   PowerCut,
   LostWrite,
+  OtherLeader,
+  EtcdRestart,
 };
 constexpr std::array trouble_names = {"lost answers",
                                       "cut connections",
@@ -40,8 +42,10 @@ constexpr std::array trouble_names = {"lost answers",
                                       "unkind wires",
                                       "Ctrl-C",
                                       "power cuts",
-                                      "lost writes of the state"};
-static_assert(trouble_names.size() == static_cast<std::size_t>(Trouble::LostWrite) + 1);
+                                      "lost writes of the state",
+                                      "other leaders of etcd",
+                                      "restarts of etcd"};
+static_assert(trouble_names.size() == static_cast<std::size_t>(Trouble::EtcdRestart) + 1);
 
 /// What users and other people do in between.
 enum class Turn {
@@ -57,6 +61,10 @@ enum class Turn {
   Lease,
   Target,
   Rebirth,
+  Clone,
+  ReusedId,
+  Protection,
+  KilledDown,
 };
 constexpr std::array turn_names = {"settings changed by others",
                                    "VMs stopped by others",
@@ -69,8 +77,12 @@ constexpr std::array turn_names = {"settings changed by others",
                                    "strangers that look like us",
                                    "leases changed",
                                    "runs for one node only",
-                                   "razed and raised again"};
-static_assert(turn_names.size() == static_cast<std::size_t>(Turn::Rebirth) + 1);
+                                   "razed and raised again",
+                                   "clones by others",
+                                   "ids reused by others",
+                                   "VMs protected by others",
+                                   "up after an interrupted down"};
+static_assert(turn_names.size() == static_cast<std::size_t>(Turn::KilledDown) + 1);
 
 /// How its nodes come to be, and where its state lives.
 enum class Mode {

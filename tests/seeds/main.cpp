@@ -178,11 +178,14 @@ std::string too_seldom(const Sum& sum) {
   using rocca::seeds::Turn;
   for (std::size_t i = 0; i < sum.all.troubles.size(); ++i) {
     const auto trouble = static_cast<Trouble>(i);
-    const bool of_some = trouble == Trouble::ChangedLease || trouble == Trouble::LostWrite;
+    // Few have leases, a state far away or three control planes.
+    const bool of_some = trouble == Trouble::ChangedLease || trouble == Trouble::LostWrite ||
+                         trouble == Trouble::OtherLeader || trouble == Trouble::EtcdRestart;
     if (sum.all.troubles[i] < (of_some ? of_few : least)) return rocca::seeds::trouble_names[i];
   }
   for (std::size_t i = 0; i < sum.all.turns.size(); ++i) {
-    const bool of_some = static_cast<Turn>(i) == Turn::Lease;
+    const bool of_some =
+        static_cast<Turn>(i) == Turn::Lease || i >= static_cast<std::size_t>(Turn::Clone);
     if (sum.all.turns[i] < (of_some ? of_few : seldom)) return rocca::seeds::turn_names[i];
   }
   for (std::size_t i = 0; i < sum.all.modes.size(); ++i)

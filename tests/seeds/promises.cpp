@@ -55,7 +55,7 @@ net::Response QuorumWatch::exchange(const net::Request& request, net::BodySink& 
 void QuorumWatch::look(const net::Request& request) {
   // Whoever took a host away took its members too. It may be back before an exchange has ended.
   const std::uint64_t lost = hosts_lost ? hosts_lost() : 0;
-  if (lost != lost_before_) had_ = false;
+  if (lost != lost_before_ || (is_restless && is_restless())) had_ = false;
   lost_before_ = lost;
   std::shared_ptr<lab::talos::EtcdCluster> cluster;
   for (const lab::talos::TalosNode* node : rig_.home.estate.fleet().nodes())

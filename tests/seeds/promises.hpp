@@ -31,6 +31,7 @@ class QuorumWatch final : public net::Transport {
   net::Transport* inner = nullptr;
   bool watches = true;
   std::function<std::uint64_t()> hosts_lost;  // so far, by others
+  std::function<bool()> is_restless;          // etcd, by itself
   std::string broken;
 
  private:

@@ -165,6 +165,8 @@ lab::Home::Options home_of(std::uint64_t seed, const Shape& shape) {
   options.seed = seed;
   options.release = shape.new_release ? lab::pve::Release::v9() : lab::pve::Release::v8_4();
   options.hosts = lab::parse_hosts(std::to_string(shape.hosts));
+  // While a control plane joins, every second question for etcd's members reaches the learner.
+  options.node_timing.learner_answers = 500;
   options.lans = {{.wire = "vmbr0",
                    .subnet = *Cidr::parse("10.0.0.0/16"),
                    .gateway = IpAddress::parse("10.0.0.1"),

@@ -42,6 +42,7 @@ std::string Weather::worsen(bool makes) {
   rules_.clear();
   std::string words;
   if (dhcp) words += changed_lease();
+  if (etcd) words += restless_etcd();
   const unsigned things = dice_.between(2, 3);
   for (unsigned i = 0; i < things; ++i) {
     switch (dice_.below(9)) {
@@ -178,6 +179,34 @@ std::string Weather::changed_lease() {
     rig_.home.lans.change_lease(cards[which % cards.size()]);
   });
   return fmt::format("- after {} s a lease changes\n", begin);
+}
+
+/// Only while all voters are there: with another one away a restart would cost the quorum.
+std::string Weather::restless_etcd() {
+  std::string words;
+  const unsigned moments = etcd_dice_.between(1, 3);
+  for (unsigned i = 0; i < moments; ++i) {
+    const unsigned begin = etcd_dice_.between(5, 120), away = etcd_dice_.between(1, 6);
+    const bool leader = etcd_dice_.one_in(2);
+    const std::uint64_t which = etcd_dice_.below(3);
+    later(std::chrono::seconds{begin}, [this, leader, which, away] {
+      std::vector<lab::talos::TalosNode*> members;
+      for (lab::talos::TalosNode* node : rig_.home.estate.fleet().nodes())
+        if (node->powered() && node->etcd() && node->etcd_runs()) members.push_back(node);
+      if (members.size() < 3 || members.front()->etcd()->members().size() != members.size()) return;
+      if (leader) {
+        if (members.front()->etcd()->transfer()) counts_.count(Trouble::OtherLeader);
+        return;
+      }
+      counts_.count(Trouble::EtcdRestart);
+      restless_until_ = rig_.home.world.now() + std::chrono::seconds{away + 30};
+      members[which % members.size()]->restart_etcd(std::chrono::seconds{away});
+    });
+    words += fmt::format("- after {} s {}\n", begin,
+                         leader ? "another member leads etcd"
+                                : fmt::format("a member of etcd restarts, for {} s", away));
+  }
+  return words;
 }
 
 std::string Weather::bad_wires() {
