@@ -63,7 +63,7 @@ function(rocca_module name)
   endif()
 endfunction()
 
-# A test over the files of ROCCA_SHARED/vectors/FOLDER: one CTest entry that runs every file found there.
+# A test over recordings of tests/reference and ROCCA_SHARED/vectors: one CTest entry that runs every file found there.
 # NAME begins with the folder it reads. Exit code 77 means that the data is not there; CTest then says so.
 function(rocca_reference_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;USES" ${ARGN})

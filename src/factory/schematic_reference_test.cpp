@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstdio>
 
-// Every case of vectors/talos/schematics, made with the factory's own code of three versions. rocca
-// follows the newest. Only where an older factory could not even read the text as YAML may rocca
-// refuse it too.
+// Every case of tests/reference/talos/schematics, made with the factory's own code of three
+// versions. rocca follows the newest. Only where an older factory could not even read the text as
+// YAML may rocca refuse it too.
 namespace rocca::factory {
 namespace {
 
@@ -18,7 +18,7 @@ using text::Value;
 
 TEST(TalosSchematics, EveryCaseGivesTheFactorysBytesAndId) {
   std::size_t stricter = 0;
-  for (const std::string& path : test::reference_files("vectors/talos/schematics", ".json")) {
+  for (const std::string& path : test::reference_files("talos/schematics", ".json")) {
     const Value cases = text::parse_json(test::read_file(path), path);
     for (const Value& item : cases.items()) {
       SCOPED_TRACE(item.find("name")->text());
@@ -56,7 +56,7 @@ TEST(TalosSchematics, EveryCaseGivesTheFactorysBytesAndId) {
 
 /// A canonical text is its own canonical text, unless the factory's own notes say that it is not.
 TEST(TalosSchematics, CanonicalTextsStayThemselves) {
-  for (const std::string& path : test::reference_files("vectors/talos/schematics", ".json")) {
+  for (const std::string& path : test::reference_files("talos/schematics", ".json")) {
     const Value cases = text::parse_json(test::read_file(path), path);
     for (const Value& item : cases.items()) {
       const Value& newest = item.find("results")->items().back();

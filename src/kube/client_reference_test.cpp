@@ -156,7 +156,7 @@ void walk(const Value& steps, const std::string& file) {
 }
 
 TEST(KubeRecordings, AreUnderstood) {
-  for (const std::string& file : test::reference_files("vectors/kube", ".json")) {
+  for (const std::string& file : test::reference_files("kube", ".json")) {
     const Value root = text::parse_json(test::read_file(file), file);
     walk(*root.find("steps"), file);
   }

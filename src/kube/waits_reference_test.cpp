@@ -27,7 +27,7 @@ void each_step(const std::function<void(const std::string& file, const Value& st
         walk(file, *during);
     }
   };
-  for (const std::string& file : test::reference_files("vectors/kube", ".json")) {
+  for (const std::string& file : test::reference_files("kube", ".json")) {
     const Value root = text::parse_json(test::read_file(file), file);
     walk(file, *root.find("steps"));
   }

@@ -26,7 +26,7 @@ inline std::string text_at(const text::Value& object,
 
 /// Calls `visit` for every step of every scenario of every recording.
 inline void for_each_recorded_step(const std::function<void(const RecordedStep&)>& visit) {
-  for (const std::string& file : test::reference_files("vectors/pve", ".json")) {
+  for (const std::string& file : test::reference_files("pve", ".json")) {
     text::Limits limits;
     limits.size = 64 * 1024 * 1024;
     const text::Value root = text::parse_json(test::read_file(file), file, limits);

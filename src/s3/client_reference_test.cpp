@@ -150,7 +150,7 @@ void run(const Step& step) {
 }
 
 TEST(S3Recordings, AreUnderstood) {
-  for (const std::string& file : test::reference_files("vectors/s3", ".json")) {
+  for (const std::string& file : test::reference_files("s3", ".json")) {
     const Value root = text::parse_json(test::read_file(file), file);
     for (const Value& value : root.find("steps")->items()) {
       if (value.find("request") == nullptr) continue;

@@ -14,7 +14,7 @@
 namespace rocca::secrets::age {
 namespace {
 
-constexpr char folder[] = "vectors/sops/getsops-age-datakey";
+constexpr char folder[] = "sops/getsops-age-datakey";
 
 std::string stem(const std::string& path, std::string_view ending) {
   return path.substr(0, path.size() - ending.size());

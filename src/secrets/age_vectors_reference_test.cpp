@@ -76,8 +76,7 @@ Vector read_vector(const std::string& path) {
 
 std::vector<Vector> all_vectors() {
   std::vector<Vector> vectors;
-  for (const std::string& path : test::reference_files("vectors/age"))
-    vectors.push_back(read_vector(path));
+  for (const std::string& path : test::reference_files("age")) vectors.push_back(read_vector(path));
   return vectors;
 }
 

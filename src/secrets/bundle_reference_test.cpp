@@ -11,17 +11,17 @@
 #include <cmath>
 #include <map>
 
-// Every bundle of vectors/talos/secrets against what identities.json says of it. "Now" is the
-// recorded certificate's own.
+// Every bundle of tests/reference/talos/secrets against what identities.json says of it. "Now" is
+// the recorded certificate's own.
 namespace rocca::secrets {
 namespace {
 
 using text::Value;
 
-const std::string folder = "vectors/talos/secrets";
+const std::string folder = "talos/secrets";
 
 std::string path_of(std::string_view name) {
-  return test::shared_folder() + "/" + folder + "/" + std::string(name);
+  return test::reference_path(folder + "/" + std::string(name));
 }
 
 /// identities.json, one entry for each bundle; its `file` names are beside it.

@@ -17,7 +17,7 @@ namespace {
 
 using text::Value;
 
-const std::string folder = "vectors/sops";
+const std::string folder = "sops";
 
 bool is_key_file(const std::string& path) {
   return path.ends_with(".agekey") || path.ends_with(".identity");

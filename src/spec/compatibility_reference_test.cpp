@@ -32,7 +32,7 @@ std::vector<std::string> codes_for(const std::string& talos, const std::string& 
 }
 
 TEST(Compatibility, IsWhatTalosSays) {
-  for (const std::string& path : test::reference_files("vectors/talos/compatibility", ".json")) {
+  for (const std::string& path : test::reference_files("talos/compatibility", ".json")) {
     const text::Value cases = text::parse_json(test::read_file(path), path);
     for (const text::Value& one : cases.items()) {
       if (one.find("check")->text() != "kubernetes") continue;

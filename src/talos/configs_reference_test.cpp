@@ -21,7 +21,7 @@ const std::map<std::string, std::string> not_ours{
     {"odd-bad-kubernetes-version", "we hold versions as versions: `abc` never gets here"},
 };
 
-const std::string folder = "/vectors/talos/configs/";
+const std::string folder = "talos/configs/";
 
 struct Options {
   ConfigInput input;
@@ -91,8 +91,8 @@ Options options_of(const std::vector<std::string>& args, const Version& tool) {
 
 secrets::Bundle recorded_bundle() {
   Diagnostics problems;
-  auto bundle = secrets::read_bundle(
-      test::read_file(test::shared_folder() + folder + "secrets.yaml"), "secrets.yaml", problems);
+  auto bundle = secrets::read_bundle(test::read_file(test::reference_path(folder + "secrets.yaml")),
+                                     "secrets.yaml", problems);
   EXPECT_TRUE(bundle) << problems.render();
   return *bundle;
 }
@@ -133,7 +133,7 @@ void compare(const std::string& theirs, Options options, bool control_plane, Cou
 }
 
 TEST(Configs, HaveTheMeaningOfWhatTalosGenerates) {
-  const std::string index = test::shared_folder() + folder + "index.json";
+  const std::string index = test::reference_path(folder + "index.json");
   const Value recorded = text::parse_json(test::read_file(index), index);
   const secrets::Bundle bundle = recorded_bundle();
   Counts counts;
@@ -170,7 +170,7 @@ TEST(Configs, HaveTheMeaningOfWhatTalosGenerates) {
         const bool plain = name.find("plain") != std::string::npos;
         for (const bool control_plane : {true, false}) {
           const Value* file = result.find(control_plane ? "controlplane" : "worker");
-          compare(test::read_file(test::shared_folder() + folder + file->text()), options,
+          compare(test::read_file(test::reference_path(folder + file->text())), options,
                   control_plane, counts, plain);
         }
       }

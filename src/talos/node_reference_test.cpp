@@ -29,7 +29,7 @@ std::string text_at(const text::Value& object, std::string_view key) {
 
 /// Every recorded call of every file.
 void for_each_call(const std::function<void(const std::string&, const text::Value&)>& visit) {
-  for (const std::string& file : test::reference_files("vectors/talos-node", ".json")) {
+  for (const std::string& file : test::reference_files("talos-node", ".json")) {
     const text::Value root = parse(file);
     const text::Value* calls = root.find("calls");
     if (calls == nullptr) {
@@ -174,7 +174,7 @@ TEST(RecordedNodes, EveryRefusalIsPlaced) {
 }
 
 TEST(RecordedNodes, TheRoleMatrixIsReadAsRefusedOrLetThrough) {
-  for (const std::string& file : test::reference_files("vectors/talos-node", "role-matrix.json")) {
+  for (const std::string& file : test::reference_files("talos-node", "role-matrix.json")) {
     const text::Value root = parse(file);
     for (const text::Value& method : root.find("methods")->items())
       for (const text::Entry& result : method.find("results")->entries()) {

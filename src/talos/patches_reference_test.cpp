@@ -51,8 +51,8 @@ struct Counts {
 void run_case(const std::string& path, Counts& counts) {
   const Value recorded = text::parse_json(test::read_file(path), path);
   const std::string name = recorded.find("name")->text();
-  const std::string base = test::read_file(test::shared_folder() + "/vectors/talos/patches/bases/" +
-                                           recorded.find("base")->text());
+  const std::string base =
+      test::read_file(test::reference_path("talos/patches/bases/" + recorded.find("base")->text()));
   const Value& results = *recorded.find("results");
   for (const auto& [minor, version] : newest(results)) {
     SCOPED_TRACE(name + " with " + version);
@@ -97,7 +97,7 @@ void run_case(const std::string& path, Counts& counts) {
 
 TEST(Patches, MergeAsTalosDoes) {
   Counts counts;
-  for (const std::string& path : test::reference_files("vectors/talos/patches/cases", ".json"))
+  for (const std::string& path : test::reference_files("talos/patches/cases", ".json"))
     run_case(path, counts);
   std::cout << counts.bytes << " with the same bytes, " << counts.meaning
             << " with the same meaning, " << counts.refused << " refused alike, "

@@ -87,8 +87,7 @@ std::string type_of(const pb::FieldDescriptor& field) {
 
 TEST(Protobuf, EveryDefinitionOfOursIsTalossOwn) {
   Definitions definitions;
-  for (const std::string& file :
-       test::reference_files("vectors/talos/protobuf", "descriptors.json")) {
+  for (const std::string& file : test::reference_files("talos/protobuf", "descriptors.json")) {
     const text::Value descriptors = parse(file);
     for (const text::Entry& entry : descriptors.entries()) {
       if (entry.key.starts_with("enum ")) {
@@ -147,7 +146,7 @@ bool holds_any(const text::Value& value) {
 TEST(Protobuf, EveryRecordedEncodingIsReadAndWritten) {
   Definitions definitions;
   std::size_t read = 0, written = 0;
-  for (const std::string& file : test::reference_files("vectors/talos/protobuf", "messages.json")) {
+  for (const std::string& file : test::reference_files("talos/protobuf", "messages.json")) {
     const text::Value messages = parse(file);
     for (const text::Value& recorded : messages.items()) {
       const std::string name = recorded.find("message")->text();

@@ -381,7 +381,7 @@ std::map<std::string, Walk> walks() {
 TEST(RecordedSequences, TheWaitsWalkEveryOneToItsRightEnd) {
   const std::map<std::string, Walk> known = walks();
   std::set<std::string> walked;
-  for (const std::string& file : test::reference_files("vectors/talos-node", "sequences.json")) {
+  for (const std::string& file : test::reference_files("talos-node", "sequences.json")) {
     const text::Value root = parse(file);
     for (const text::Value& sequence : root.find("sequences")->items()) {
       const std::string id = text_at(sequence, "id");
@@ -404,7 +404,7 @@ TEST(RecordedSequences, TheWaitsWalkEveryOneToItsRightEnd) {
 /// In one run: the machine is running for a while before etcd has a member, so that whoever takes
 /// one for the other is wrong.
 TEST(RecordedSequences, ANodeRunsBeforeEtcdIsThere) {
-  for (const std::string& file : test::reference_files("vectors/talos-node", "sequences.json")) {
+  for (const std::string& file : test::reference_files("talos-node", "sequences.json")) {
     const text::Value root = parse(file);
     std::optional<std::int64_t> running, member, pods;
     for (const text::Value& sequence : root.find("sequences")->items()) {

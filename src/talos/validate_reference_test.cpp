@@ -276,7 +276,7 @@ std::map<std::pair<std::string, std::string>, const Value*> runs_of(const Value&
 
 TEST(Validate, FindsWhatTalosFinds) {
   Counts counts;
-  for (const std::string& file : test::reference_files("vectors/talos/validate", ".json")) {
+  for (const std::string& file : test::reference_files("talos/validate", ".json")) {
     const Value recorded = text::parse_json(test::read_file(file), file);
     for (const Value& entry : recorded.items()) {
       const std::string& config = entry.find("config")->text();

@@ -98,8 +98,9 @@ TEST_P(Answers, AreWhatProxmoxDescribes) {
       {"{storage}", "local"},   {"{upid}", percent_encode(upid.text)},
       {"{userid}", "root@pam"}, {"{roleid}", "PVEAdmin"},
       {"{realm}", "pam"}};
-  const text::Value schema = read_schema(
-      test::shared_folder() + (nine ? "/facts/pve-api.json" : "/facts/pve-api-8.4.json"));
+  const auto file = test::find_shared(nine ? "facts/pve-api.json" : "facts/pve-api-8.4.json");
+  if (!file) GTEST_SKIP();
+  const text::Value schema = read_schema(*file);
   std::size_t answered = 0;
   std::vector<std::string> problems;
   for_each_get(*schema.find("tree"), [&](const std::string& path, const text::Value& method) {

@@ -188,7 +188,7 @@ class TerraformRig {
     finish(client, client.start_download("pve1", image));
   }
 
-  /// The options that bpg sends: see vectors/bpg for its spellings.
+  /// The options that bpg sends: see tests/reference/bpg for its spellings.
   void make_vm(test::Administrator& client, const TerraformNode& node) {
     proxmox::VmCreate create;
     create.vmid = node.vmid;

@@ -1,5 +1,5 @@
-// The situations recorded in vectors/kube/flux, played on the lab's Flux: at the end every object
-// has the recorded conditions, and what was read at the end is there or not as recorded.
+// The situations recorded in tests/reference/kube/flux, played on the lab's Flux: at the end every
+// object has the recorded conditions, and what was read at the end is there or not as recorded.
 //
 //   ROCCA_REPLAY=ks-ok   only scenarios whose name contains this; differences are printed
 //
@@ -345,7 +345,7 @@ TEST(KubeFlux, TheLabsFluxSaysWhatTheRecordedOneSaid) {
   for (std::string line; std::getline(in, line);)
     if (const std::size_t bar = line.find(" | "); bar != std::string::npos && line[0] != '#')
       differences[line.substr(0, bar)] = line.substr(bar + 3);
-  for (const std::string& path : test::reference_files("vectors/kube/flux", ".json")) {
+  for (const std::string& path : test::reference_files("kube/flux", ".json")) {
     const Value file = text::parse_json(test::read_file(path), path);
     const std::string id = text_at(file, {"id"});
     if (filter != nullptr && id.find(filter) == std::string::npos) continue;

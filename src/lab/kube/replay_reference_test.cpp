@@ -1,11 +1,11 @@
-// Every recorded exchange of vectors/kube, sent to a fresh cluster of the lab in the recorded
-// order, and compared.
+// Every recorded exchange of tests/reference/kube, sent to a fresh cluster of the lab in the
+// recorded order, and compared.
 //
 //   ROCCA_REPLAY=ssa/conflict   only scenarios whose name contains this; differences are printed
 //
 // replay_differences.txt holds the differences with their reasons; a step in it that agrees is a
-// failure too, so that it can only shrink. The observations of vectors/kube/flux are no exchanges
-// and belong to another test.
+// failure too, so that it can only shrink. The observations of tests/reference/kube/flux are no
+// exchanges and belong to another test.
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
@@ -42,7 +42,7 @@ TEST(KubeReplay, TheLabAnswersAsTheRecordedApiServerDid) {
   const auto differences = read_list("replay_differences.txt");
   std::set<std::string> seen;
   std::size_t agreed_in_all = 0;
-  for (const std::string& path : test::reference_files("vectors/kube", ".json")) {
+  for (const std::string& path : test::reference_files("kube", ".json")) {
     if (path.find("/kube/flux/") != std::string::npos) continue;
     text::Limits limits;
     limits.size = 64 * 1024 * 1024;

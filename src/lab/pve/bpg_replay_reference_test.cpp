@@ -193,8 +193,8 @@ const text::Value* ending(const std::vector<text::Value>& steps, std::size_t fro
 }
 
 TEST(BpgReplay, TheLabAnswersTheProviderAsProxmoxDid) {
-  const text::Value fixture = read_json(test::shared_folder() + "/vectors/pve/fixture.json");
-  for (const std::string& path : test::reference_files("vectors/bpg", ".json")) {
+  const text::Value fixture = read_json(test::reference_path("pve/fixture.json"));
+  for (const std::string& path : test::reference_files("bpg", ".json")) {
     const text::Value file = read_json(path);
     Provider provider{fixture};
     for (const text::Value& run : file.find("runs")->items()) {

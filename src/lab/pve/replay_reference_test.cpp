@@ -1,5 +1,5 @@
-// Every recorded request of vectors/pve, sent through the Wire in the recorded order and set-up,
-// and compared.
+// Every recorded request of tests/reference/pve, sent through the Wire in the recorded order and
+// set-up, and compared.
 //
 //   ROCCA_REPLAY=c-vm-create/create-basic
 //
@@ -578,11 +578,10 @@ std::map<std::string, std::string> read_list(const std::string& file) {
 TEST(PveReplay, TheLabAnswersAsTheRecordedProxmoxDid) {
   const char* filter = std::getenv("ROCCA_REPLAY");
   const std::string wanted = filter == nullptr ? "" : filter;
-  const std::string folder = test::shared_folder() + "/vectors/pve/";
-  const text::Value fixture = read_json(folder + "fixture.json");
+  const text::Value fixture = read_json(test::reference_path("pve/fixture.json"));
   const auto differences = read_list("replay_differences.txt");
   std::set<std::string> seen;
-  for (const std::string& path : test::reference_files("vectors/pve", ".json")) {
+  for (const std::string& path : test::reference_files("pve", ".json")) {
     const text::Value file = read_json(path);
     const text::Value* scenarios = file.find("scenarios");
     if (scenarios == nullptr) continue;

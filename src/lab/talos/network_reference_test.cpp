@@ -98,7 +98,7 @@ TEST(TalosNetwork, DrivesAndMetaLeadNodesToTheRecordedAddresses) {
   for (std::string line; std::getline(list, line);)
     if (!line.empty() && line[0] != '#') differences.insert(split(line, ' ').front());
   std::size_t agree = 0;
-  for (const std::string& path : test::reference_files("vectors/talos/network", ".json")) {
+  for (const std::string& path : test::reference_files("talos/network", ".json")) {
     const Value cases = text::parse_json(test::read_file(path), path);
     for (const Value& entry : cases.items()) {
       const std::string kind = text_at(entry, "kind");

@@ -165,7 +165,7 @@ std::map<std::string, std::string> recorded_members(const std::vector<Value>& ca
 
 /// The stream of a real etcd's snapshot.
 std::string real_snapshot() {
-  const std::string path = test::shared_folder() + "/vectors/talos/etcd-snapshot/sample.json";
+  const std::string path = test::reference_path("talos/etcd-snapshot/sample.json");
   const Value sample = text::parse_json(test::read_file(path), "sample");
   std::string packed = from_base64(text_at(sample, "gzip_base64")).value_or("");
   std::string out(parse_uint(text_at(sample, "size")).value_or(0), '\0');
@@ -293,12 +293,11 @@ TEST(TalosNodeLab, RestoresTheSnapshotOfARealEtcd) {
 TEST(TalosNodeLab, AnswersAsTheRecordedNodes) {
   const Configs configs;
   const Descriptors descriptors{text::parse_json(
-      test::read_file(test::shared_folder() + "/vectors/talos/protobuf/descriptors.json"),
-      "descriptors")};
+      test::read_file(test::reference_path("talos/protobuf/descriptors.json")), "descriptors")};
   const std::set<std::string> differences = read_list("replay_differences.txt");
   const char* only = std::getenv("ROCCA_REPLAY");
   std::set<std::string> seen;
-  for (const std::string& path : test::reference_files("vectors/talos-node", ".json")) {
+  for (const std::string& path : test::reference_files("talos-node", ".json")) {
     const std::string file =
         path.substr(path.rfind('/') + 1, path.rfind('.') - path.rfind('/') - 1);
     const Value root = text::parse_json(test::read_file(path), file);

@@ -37,9 +37,9 @@ class Configs {
  public:
   /// Of a line of Talos; the recordings are of 1.11.
   explicit Configs(const std::string& line = "v1.11", const std::string& kubernetes = "v1.34.1") {
-    const std::string folder = test::shared_folder() + "/vectors/";
     base_ = text::parse_yaml(
-        test::read_file(folder + "talos/configs/" + line + "-plain.controlplane.yaml"), "base");
+        test::read_file(test::reference_path("talos/configs/" + line + "-plain.controlplane.yaml")),
+        "base");
     Value& machine = *base_.find("machine");
     machine.find("kubelet")->set("image",
                                  Value::string("ghcr.io/siderolabs/kubelet:" + kubernetes));
@@ -60,7 +60,8 @@ class Configs {
     cluster.find("controlPlane")->set("endpoint", Value::string("https://10.5.0.2:6443"));
     cluster.find({"apiServer", "certSANs"})->items().front() = Value::string("10.5.0.2");
     base_ = text::parse_yaml(emit(base_), "base");  // what changes add comes behind
-    cases_ = text::parse_json(test::read_file(folder + "talos-node/config-cases.json"), "cases");
+    cases_ = text::parse_json(test::read_file(test::reference_path("talos-node/config-cases.json")),
+                              "cases");
   }
 
   std::string control_plane() const { return emit(base_); }

@@ -106,7 +106,7 @@ class TalosctlCalls {
  public:
   TalosctlCalls()
       : descriptors_(text::parse_json(
-            test::read_file(test::shared_folder() + "/vectors/talos/protobuf/descriptors.json"),
+            test::read_file(test::reference_path("talos/protobuf/descriptors.json")),
             "descriptors")),
         decoder_(descriptors_),
         encoder_(descriptors_) {}
@@ -194,7 +194,7 @@ class TalosctlCalls {
 
 TEST(Talosctl, EveryCallOfEveryCommandIsAnswered) {
   TalosctlCalls calls;
-  for (const std::string& file : test::reference_files("vectors/talos/talosctl-calls", ".json")) {
+  for (const std::string& file : test::reference_files("talos/talosctl-calls", ".json")) {
     const std::size_t answered = calls.replay(file);
     EXPECT_GT(answered, 0u) << file << " gives no case";
     fmt::print("{:<28} {:>3} calls\n", file.substr(file.rfind('/') + 1), answered);

@@ -36,7 +36,7 @@ std::string refusal(const std::string& config, const std::string& mode, const Ve
 
 TEST(TalosNodeLab, WarnsOfConfigurationsInTalosOwnWords) {
   std::size_t warned = 0;
-  for (const std::string& path : test::reference_files("vectors/talos/validate", ".json")) {
+  for (const std::string& path : test::reference_files("talos/validate", ".json")) {
     const Value cases = text::parse_json(test::read_file(path), path);
     for (const Value& entry : cases.items()) {
       SCOPED_TRACE(entry.find("name")->text());
@@ -80,7 +80,7 @@ TEST(TalosNodeLab, RefusesConfigurationsInTalosOwnWords) {
   std::size_t alike = 0, taken = 0, other = 0;
   std::map<std::string, std::string> failing;
   std::set<std::string> seen;
-  for (const std::string& path : test::reference_files("vectors/talos/validate", ".json")) {
+  for (const std::string& path : test::reference_files("talos/validate", ".json")) {
     const Value cases = text::parse_json(test::read_file(path), path);
     for (const Value& entry : cases.items()) {
       const std::string& name = entry.find("name")->text();

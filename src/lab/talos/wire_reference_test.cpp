@@ -19,8 +19,7 @@ using namespace replay;
 
 Descriptors descriptors() {
   return Descriptors{text::parse_json(
-      test::read_file(test::shared_folder() + "/vectors/talos/protobuf/descriptors.json"),
-      "descriptors")};
+      test::read_file(test::reference_path("talos/protobuf/descriptors.json")), "descriptors")};
 }
 
 /// What has no place in a call that goes straight into the model. On sockets net::Server decides
@@ -97,7 +96,7 @@ TEST(TalosNodeWire, AnswersTheRecordedRequests) {
   const Configs configs;
   const Descriptors decoder = descriptors();
   std::size_t agree = 0;
-  for (const std::string& file : test::reference_files("vectors/talos-node", "http2.json")) {
+  for (const std::string& file : test::reference_files("talos-node", "http2.json")) {
     const Value root = text::parse_json(test::read_file(file), "http2");
     for (const Value& exchange : root.find("exchanges")->items()) {
       const std::string id = text_at(exchange, "id");
@@ -232,7 +231,7 @@ std::set<std::string> texts(const Value* list) {
 
 TEST(TalosNodeWire, ShowsCertificatesOfTheRecordedShape) {
   const Configs configs;
-  for (const std::string& file : test::reference_files("vectors/talos-node", "http2.json")) {
+  for (const std::string& file : test::reference_files("talos-node", "http2.json")) {
     const Value root = text::parse_json(test::read_file(file), "http2");
     std::set<std::string> seen;
     for (const Value& exchange : root.find("exchanges")->items()) {
@@ -375,8 +374,7 @@ void check_client_configuration(Site& site, const Value& shape, const Descriptor
 TEST(TalosNodeWire, OpaqueAnswersHaveTheRecordedShape) {
   const Configs configs;
   const Descriptors decoder = descriptors();
-  for (const std::string& file :
-       test::reference_files("vectors/talos-node", "payload-formats.json")) {
+  for (const std::string& file : test::reference_files("talos-node", "payload-formats.json")) {
     const Value root = text::parse_json(test::read_file(file), "formats");
     Site site{configs};
     site.control_plane("10.5.0.8", "g3", text_at(root, "talos"), Site::Kubernetes::Whole);
