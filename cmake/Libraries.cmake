@@ -36,6 +36,13 @@ if(BUILD_TESTING)
   target_link_libraries(rocca_rapidcheck INTERFACE ${ROCCA_RAPIDCHECK_LIBRARY})
 endif()
 
+# Static: only SOPS files with a regular expression need it, and a start should not pay for one more library.
+find_path(ROCCA_RE2_INCLUDE re2/re2.h REQUIRED)
+find_library(ROCCA_RE2_LIBRARY libre2.a REQUIRED)
+add_library(rocca_re2 INTERFACE)
+target_include_directories(rocca_re2 SYSTEM INTERFACE ${ROCCA_RE2_INCLUDE})
+target_link_libraries(rocca_re2 INTERFACE ${ROCCA_RE2_LIBRARY} Threads::Threads)
+
 # Static: only the lab unpacks zstd, and nobody else's start should pay for one more library.
 find_library(ROCCA_ZSTD libzstd.a REQUIRED)
 add_library(rocca_zstd INTERFACE)
