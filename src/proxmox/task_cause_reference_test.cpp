@@ -25,7 +25,7 @@ void for_each_task(const text::Value& value, const Visit& visit) {
 
 TEST(TaskCause, IsNamedForEveryRecordedFailure) {
   std::size_t generic = 0;
-  for (const char* folder : {"vectors/pve", "vectors/pve-more", "vectors/pve9"})
+  for (const char* folder : {"pve", "pve-more", "pve9"})
     for (const std::string& file : test::reference_files(folder, ".json")) {
       text::Limits limits;
       limits.size = 64 * 1024 * 1024;

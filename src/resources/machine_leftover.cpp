@@ -190,12 +190,11 @@ void guard_role(Change& change, const std::string& node, const std::string& role
         fmt::format("put {} back into the spec: rocca takes no control plane away yet", node);
   } else if (role == "unknown") {
     change.refusal = fmt::format(
-        "{} may be a control plane that etcd counts on: the state does not know it, and its notes "
-        "are not as rocca wrote them",
+        "{} may be a control plane that etcd counts on: the state does not know it, and neither "
+        "etcd nor the node itself answers that it is a worker",
         node);
     change.hint = fmt::format(
-        "put {0} back into the spec with its role and run `rocca up`, which writes its notes anew; "
-        "a worker can be taken away then",
+        "put {0} back into the spec with its role and run `rocca up`; a worker can be removed then",
         node);
   }
 }

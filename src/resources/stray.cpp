@@ -5,6 +5,7 @@
 #include "resources/discover.hpp"
 #include "resources/quorum.hpp"
 #include "resources/vm_wish.hpp"
+#include "talos/waits.hpp"
 
 #include <algorithm>
 
@@ -25,9 +26,19 @@ std::string static_address(const proxmox::VmConfig& config) {
   return "";
 }
 
+/// What the machine itself runs: etcd runs on control planes only. Nothing: it does not answer.
+std::optional<bool> runs_etcd(World& world, const std::string& address) {
+  if (address.empty()) return std::nullopt;
+  const talos::Sight sight = talos::look(world.transport, world.access(address), world.stop);
+  if (sight.door != talos::Door::Ours || sight.services.empty()) return std::nullopt;
+  return std::any_of(sight.services.begin(), sight.services.end(),
+                     [](const talos::Service& service) { return service.id == "etcd"; });
+}
+
 }  // namespace
 
-std::string role_of_stray(World& world, const std::string& node, const proxmox::VmConfig& config) {
+std::string role_of_stray(World& world, const std::string& node, const proxmox::VmConfig& config,
+                          const std::string& address) {
   const auto noted = control_plane_by_notes(world.cluster, node, config);
   if (noted == true) return "controlplane";
   const std::string host_name = world.cluster.spec.host_name_of(node);
@@ -37,9 +48,13 @@ std::string role_of_stray(World& world, const std::string& node, const proxmox::
         return member.node == node || member.node == host_name;
       });
   if (counted) return "controlplane";
-  // Notes can be edited: they count only where etcd answers and does not know the node, and that
-  // alone proves little, because it may be called something else there.
-  return noted && !etcd.members.empty() ? "worker" : "unknown";
+  // Notes can be edited: they count only where etcd answers and does not know the node (it may be
+  // called something else there), or where the machine itself runs no etcd.
+  if (!noted) return "unknown";
+  if (!etcd.members.empty()) return "worker";
+  const std::optional<bool> etcd_here = runs_etcd(world, address);
+  if (!etcd_here) return "unknown";
+  return *etcd_here ? "controlplane" : "worker";
 }
 
 Fields facts_of_stray(World& world, const Marked& vm) {
@@ -50,7 +65,6 @@ Fields facts_of_stray(World& world, const Marked& vm) {
                {"role", "unknown"}};
   const auto config = world.survey.config(world.proxmox(), vm.row.node, vm.row.vmid);
   if (!config) return facts;
-  facts["role"] = role_of_stray(world, vm.node, *config);
   std::string address = static_address(*config);
   if (address.empty() && vm.row.status != "stopped") {
     Fields about{{"vmid", std::to_string(vm.row.vmid)}, {"host", vm.row.node}};
@@ -59,6 +73,7 @@ Fields facts_of_stray(World& world, const Marked& vm) {
     address = address_of_vm(world, about, uuid).value_or("");
   }
   if (!address.empty()) facts["address"] = address;
+  facts["role"] = role_of_stray(world, vm.node, *config, address);
   return facts;
 }
 

@@ -94,7 +94,7 @@ class LeftoverVm final : public Thing {
     // Where all of them go, etcd counts on nobody.
     live.facts["role"] = !role_.empty() || whole_cluster_
                              ? role_
-                             : role_of_stray(world, identity_.node, found->config);
+                             : role_of_stray(world, identity_.node, found->config, where_);
     return live;
   }
 

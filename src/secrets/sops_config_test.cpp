@@ -69,7 +69,7 @@ TEST(SopsConfig, SaysWhatIsWrong) {
   EXPECT_THAT(trouble("creation_rules: [{path_regex: no, age: age1x}]"),
               HasSubstr("no creation rule fits `x.yaml`"));
   EXPECT_THAT(trouble("creation_rules: [{path_regex: '('}]"),
-              HasSubstr("/.sops.yaml:1:31: `(` is no regular expression"));
+              HasSubstr("/.sops.yaml:1:31: invalid regular expression `(`: missing )"));
   EXPECT_THAT(trouble("creation_rules: 5"), HasSubstr("must be a list"));
   EXPECT_THAT(trouble("creation_rules: [{encrypted_regex: a, unencrypted_suffix: b}]"),
               HasSubstr("one rule is allowed"));
