@@ -74,7 +74,8 @@ talos::Sight look_at(World& world, const std::string& node, const std::string& w
 
 /// Services begin anew there while etcd goes on: the others must do the work meanwhile.
 void wait_for_others(World& world, const Disturbance& disturbance) {
-  for (const engine::Member& member : etcd_view(world).members)
+  const EtcdView etcd = etcd_view(world);
+  for (const engine::Member& member : etcd.members)
     if (member.node != disturbance.node && member.voting && !member.healthy)
       throw_not_yet(world, disturbance.node,
                     Error(Fault::Busy, fmt::format("{} is not healthy; {} is not disturbed before "
@@ -84,6 +85,13 @@ void wait_for_others(World& world, const Disturbance& disturbance) {
   for (const spec::Node* other : world.cluster.spec.control_planes()) {
     const std::string where = address_of(world, other->name);
     if (other->name == disturbance.node || where.empty()) continue;
+    // Without a member of etcd a node runs no API server: it joins after this change.
+    const bool joined =
+        etcd.members.empty() ||
+        std::any_of(etcd.members.begin(), etcd.members.end(), [&](const engine::Member& member) {
+          return member.node == other->name || member.node == other->host_name;
+        });
+    if (!joined) continue;
     if (const std::string trouble = kubernetes_trouble(world, where); !trouble.empty())
       throw_not_yet(
           world, disturbance.node,

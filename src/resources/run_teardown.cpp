@@ -172,7 +172,9 @@ std::vector<ControlPlaneFacts> Run::Impl::planes_of(const Look& look, const Look
       plane.data = goes ? EtcdData::Gone : EtcdData::Present;
       plane.announced = plane.announced || goes;
     } else {
-      const bool gone = !live || live->fields.contains("rest");
+      // A destroy that failed on its way leaves nothing but the lock: its disks are gone.
+      const bool gone =
+          !live || live->fields.contains("rest") || fact(live->fields, "making") == "destroyed";
       plane.data = gone ? EtcdData::Gone : EtcdData::Silent;
     }
     planes.push_back(std::move(plane));

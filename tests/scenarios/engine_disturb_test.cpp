@@ -542,5 +542,23 @@ TEST(Workers, OneThatStartsIsWatchedAlthoughTheAnswerWasLost) {
   EXPECT_THAT(differences(rig.plan()), IsEmpty());
 }
 
+// A control plane that was created and never configured runs no API server: waiting for it would
+// be waiting for what comes later in the same run.
+TEST(Disturb, AControlPlaneThatHasNotJoinedYetKeepsNobodyWaiting) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 0)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(1min);
+  rig.write_spec(static_spec(pools(3, 0)));
+  resources::RunOptions only;
+  only.targets = {"vm/cp-3"};
+  ASSERT_TRUE(rig.up(only).ok());
+  rig.home.world.run_for(2min);
+  rig.write_spec(with_patch(3, "cluster: { apiServer: { extraArgs: { v: \"4\" } } }"));
+  const engine::Report report = rig.up();
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_THAT(differences(rig.plan()), IsEmpty());
+}
+
 }  // namespace
 }  // namespace rocca::scenarios
