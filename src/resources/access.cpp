@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "secrets/bundle.hpp"
 #include "spec/gitignore.hpp"

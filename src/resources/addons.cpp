@@ -5,6 +5,7 @@
 #include "base/strings.hpp"
 #include "resources/addon_source.hpp"
 #include "resources/helper_tokens.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/set_kind.hpp"
 #include "text/yaml.hpp"
 

@@ -3,6 +3,7 @@
 #include "resources/discover.hpp"
 #include "resources/etcd_loss.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "resources/teardown.hpp"

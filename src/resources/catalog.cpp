@@ -1,5 +1,7 @@
 #include "base/strings.hpp"
 #include "resources/expand.hpp"
+#include "resources/machine_kinds.hpp"
+#include "resources/vm_kinds.hpp"
 
 #include <fmt/format.h>
 
@@ -127,11 +129,6 @@ void add_marked(const Cluster& cluster, const std::vector<Marked>& marked, bool 
 }
 
 }  // namespace
-
-const state::Item* Ground::item(const std::string& address) const {
-  const auto found = prior.items.find(address);
-  return found == prior.items.end() ? nullptr : &found->second;
-}
 
 std::vector<std::string> kinds() {
   std::vector<std::string> names;

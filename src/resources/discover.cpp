@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "talos/waits.hpp"

@@ -1,8 +1,10 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/drift_parts.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/run_impl.hpp"
 #include "resources/thing.hpp"
+#include "resources/vm_kinds.hpp"
 #include "resources/vm_wish.hpp"
 
 #include <fmt/format.h>

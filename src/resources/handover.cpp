@@ -6,6 +6,7 @@
 #include "resources/addon_source.hpp"
 #include "resources/addons.hpp"
 #include "resources/kubernetes.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/set_kind.hpp"
 #include "text/yaml.hpp"
 

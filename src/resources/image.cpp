@@ -4,6 +4,7 @@
 #include "factory/client.hpp"
 #include "resources/kinds.hpp"
 #include "resources/survey.hpp"
+#include "resources/vm_kinds.hpp"
 
 #include <fmt/format.h>
 

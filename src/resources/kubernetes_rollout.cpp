@@ -1,8 +1,8 @@
 #include "resources/kubernetes_rollout.hpp"
 
 #include "base/error.hpp"
-#include "resources/kinds.hpp"
 #include "resources/kubernetes.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "talos/config_input.hpp"
 #include "talos/waits.hpp"

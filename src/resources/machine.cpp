@@ -5,6 +5,7 @@
 #include "resources/disturb.hpp"
 #include "resources/kinds.hpp"
 #include "resources/kubernetes_rollout.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/stranger.hpp"
 #include "resources/survey.hpp"

@@ -2,6 +2,7 @@
 #include "resources/discover.hpp"
 #include "resources/farewell.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/node_object.hpp"
 #include "resources/stranger.hpp"
 #include "resources/survey.hpp"

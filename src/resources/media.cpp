@@ -1,8 +1,10 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
+#include "resources/vm_kinds.hpp"
 
 #include <fmt/format.h>
 

@@ -3,6 +3,7 @@
 #include "resources/diagnosis.hpp"
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
@@ -169,22 +170,6 @@ class LeftoverMember final : public Thing {
   std::string name_;
 };
 
-/// Something that is only remembered: when what it stood on is gone, it is forgotten.
-class Memory final : public Thing {
- public:
-  explicit Memory(About about) : Thing(std::move(about)) {}
-  std::optional<Live> read(World&) const override { return std::nullopt; }
-  Change diff(const std::optional<Live>&) const override { return {}; }
-  Receipt apply(World&, const Change&, const std::optional<Live>&) const override { return {}; }
-  Progress probe(World&, const Receipt&) const override { return Ready{}; }
-  Receipt destroy(World&, const Live&) const override { return {}; }
-  std::vector<Lane> lanes(const Change*) const override { return {}; }
-  Duration patience(const Change&) const override { return 1min; }
-
- protected:
-  Fields wishes() const override { return {}; }
-};
-
 }  // namespace
 
 std::string member_address(const std::string& node) {
@@ -208,10 +193,6 @@ Made leftover_member(const Cluster& cluster, const Leftover& leftover) {
   const std::string name = fact(leftover.facts, "name");
   if (name.empty()) return leftover_memory(cluster, leftover);
   return std::make_shared<LeftoverMember>(Thing::About{leftover.address, leftover.needs, ""}, name);
-}
-
-Made leftover_memory(const Cluster&, const Leftover& leftover) {
-  return std::make_shared<Memory>(Thing::About{leftover.address, leftover.needs, ""});
 }
 
 }  // namespace rocca::resources

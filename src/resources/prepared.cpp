@@ -3,6 +3,7 @@
 #include "base/address.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "talos/client.hpp"
 #include "talos/config_input.hpp"

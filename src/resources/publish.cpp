@@ -7,6 +7,7 @@
 #include "infisical/client.hpp"
 #include "kube/client.hpp"
 #include "kube/object.hpp"
+#include "resources/machine_kinds.hpp"
 #include "secrets/hygiene.hpp"
 #include "spec/plain_http.hpp"
 

@@ -11,8 +11,10 @@
 #include "resources/handover.hpp"
 #include "resources/kinds.hpp"
 #include "resources/kubernetes_things.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/run_impl.hpp"
 #include "resources/stray.hpp"
+#include "resources/vm_kinds.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 #include "base/error.hpp"
 #include "resources/kubernetes_things.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/run_impl.hpp"
 #include "resources/vm_remove.hpp"
 #include "resources/vm_rest.hpp"

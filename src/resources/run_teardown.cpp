@@ -7,6 +7,7 @@
 #include "base/units.hpp"
 #include "resources/kinds.hpp"
 #include "resources/kubernetes_things.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/run_impl.hpp"
 #include "secrets/crypto.hpp"
 

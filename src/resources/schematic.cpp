@@ -1,5 +1,6 @@
 #include "factory/node_image.hpp"
 #include "resources/kinds.hpp"
+#include "resources/vm_kinds.hpp"
 
 #include <fmt/format.h>
 

@@ -4,6 +4,7 @@
 #include "net/http.hpp"
 #include "resources/discover.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/quorum.hpp"
 #include "resources/run_impl.hpp"
 #include "secrets/bundle.hpp"

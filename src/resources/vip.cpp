@@ -1,5 +1,6 @@
 #include "resources/kinds.hpp"
 #include "resources/kubernetes.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/survey.hpp"
 
 #include <fmt/format.h>

@@ -6,10 +6,12 @@
 #include "resources/disturb.hpp"
 #include "resources/farewell.hpp"
 #include "resources/kinds.hpp"
+#include "resources/machine_kinds.hpp"
 #include "resources/node_object.hpp"
 #include "resources/quorum.hpp"
 #include "resources/survey.hpp"
 #include "resources/vm_find.hpp"
+#include "resources/vm_kinds.hpp"
 #include "resources/vm_obstacle.hpp"
 #include "resources/vm_remove.hpp"
 #include "resources/vm_rest.hpp"
@@ -764,10 +766,6 @@ class VmKind final : public Thing {
 };
 
 }  // namespace
-
-std::string vm_address(const std::string& node) {
-  return "vm/" + node;
-}
 
 Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
   VmWish wish = vm_wish(cluster, ground, node);

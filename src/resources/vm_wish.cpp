@@ -4,6 +4,7 @@
 #include "proxmox/property_string.hpp"
 #include "resources/choose.hpp"
 #include "resources/vm_guard.hpp"
+#include "resources/vm_kinds.hpp"
 #include "talos/config_input.hpp"
 
 #include <fmt/format.h>

@@ -7,7 +7,6 @@
 #include "proto/events.pb.h"
 #include "proto/lifecycle.pb.h"
 #include "proto/machine.pb.h"
-#include "talos/config_validate.hpp"
 
 #include <fmt/format.h>
 

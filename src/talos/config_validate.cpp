@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/version.hpp"
 #include "talos/config_check.hpp"
+#include "talos/types.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>

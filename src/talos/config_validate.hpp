@@ -2,7 +2,6 @@
 
 #include "talos/config_codec.hpp"
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +16,6 @@ inline constexpr std::string_view secret_stand_in = "dGhpcyB0ZXh0IHN0YW5kcyBpbiB
 /// Where the configuration is for: `Metal` must say where to install, `Cloud` (nocloud too) need
 /// not, and a `Container` must resolve names through its host.
 enum class ConfigMode { Cloud, Metal, Container };
-
-/// The largest configuration: gRPC messages of Talos end at 32 MiB, and the call needs some of it.
-constexpr std::size_t max_config_size = 32 * 1024 * 1024 - 4096;
 
 /// Every problem, with its place and path; those that Talos does not find are marked `ours`, those
 /// that it only warns of `warning` (with `--strict` it refuses those of the main document). No

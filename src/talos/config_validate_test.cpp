@@ -3,6 +3,7 @@
 #include "base/entropy.hpp"
 #include "secrets/bundle.hpp"
 #include "talos/config_render.hpp"
+#include "talos/types.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

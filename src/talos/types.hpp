@@ -6,12 +6,16 @@
 #include "base/units.hpp"
 #include "base/uuid.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace rocca::talos {
+
+/// The largest configuration: gRPC messages of Talos end at 32 MiB, and the call needs some of it.
+constexpr std::size_t max_config_size = 32 * 1024 * 1024 - 4096;
 
 /// Where a node is in its life, as MachineStatus tells it.
 enum class Stage {
