@@ -1,8 +1,12 @@
-# One folder of src/ is one static library, rocca::NAME, and one test program, NAME_test.
+# One folder of src/ is one static library, rocca::NAME, and one test program, NAME_test. A folder inside another may
+# be a module of its own: platform/proxmox is rocca::platform_proxmox and platform_proxmox_test.
 #
 #   rocca_module(proxmox
-#     SOURCES client.cpp tasks.cpp
-#     TESTS   client_test.cpp tasks_test.cpp
+#     SOURCES                            # one per line
+#       client.cpp
+#       tasks.cpp
+#     TESTS
+#       client_test.cpp
 #     USES    rocca::base rocca::net     # the arrows of this folder, visible in its headers
 #     PRIVATE rocca::text OpenSSL::SSL   # arrows and libraries that only its .cpp files know
 #     TEST_USES rocca_rapidcheck)        # what only the tests need
@@ -44,15 +48,16 @@ function(rocca_reuse_test_headers target)
   endif()
 endfunction()
 
-function(rocca_module name)
+function(rocca_module folder)
   cmake_parse_arguments(arg "" "" "SOURCES;TESTS;USES;PRIVATE;TEST_USES" ${ARGN})
+  string(REPLACE "/" "_" name "${folder}")
   add_library(rocca_${name} STATIC ${arg_SOURCES})
   add_library(rocca::${name} ALIAS rocca_${name})
   target_include_directories(rocca_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(rocca_${name} PUBLIC ${arg_USES} PRIVATE ${arg_PRIVATE} rocca_warnings)
   rocca_reuse_headers(rocca_${name})
-  file(APPEND "${ROCCA_LAYERS_FILE}" "${name}: ${arg_USES};${arg_PRIVATE}\n")
-  file(APPEND "${ROCCA_LAYERS_FILE}" "${name} tests: ${arg_TEST_USES}\n")
+  file(APPEND "${ROCCA_LAYERS_FILE}" "${folder}: ${arg_USES};${arg_PRIVATE}\n")
+  file(APPEND "${ROCCA_LAYERS_FILE}" "${folder} tests: ${arg_TEST_USES}\n")
   if(BUILD_TESTING AND arg_TESTS)
     add_executable(${name}_test ${arg_TESTS})
     target_link_libraries(${name}_test PRIVATE rocca_${name} ${arg_PRIVATE} ${arg_TEST_USES}
@@ -75,8 +80,8 @@ function(rocca_reference_test name)
   target_link_libraries(${name}_reference PRIVATE ${arg_USES} rocca_warnings GTest::gmock
     rocca_reference_main)
   rocca_reuse_test_headers(${name}_reference)
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  if(CMAKE_CURRENT_SOURCE_DIR STREQUAL "${PROJECT_SOURCE_DIR}/src/${folder}")
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/src" OUTPUT_VARIABLE folder)
+  if(NOT folder MATCHES "^\\.\\.")
     file(APPEND "${ROCCA_LAYERS_FILE}" "${folder} tests: ${arg_USES};rocca_test_support\n")
   endif()
   add_test(NAME ${name} COMMAND ${name}_reference)
