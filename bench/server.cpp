@@ -2,10 +2,10 @@
 // requests per second. One HTTPS request to each, then every certificate is swapped while it runs,
 // then one to each again, and the certificate that came is compared with the one that was set.
 
-#include "net/server.hpp"
+#include "net/server/server.hpp"
 
 #include "base/handle.hpp"
-#include "net/socket.hpp"
+#include "net/server/socket.hpp"
 #include "support/pki.hpp"
 
 #include <fmt/core.h>

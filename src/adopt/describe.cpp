@@ -9,7 +9,7 @@
 #include "net/http.hpp"
 #include "proxmox/property_string.hpp"
 #include "spec/load.hpp"
-#include "talos/config_input.hpp"
+#include "talosconfig/input.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 

@@ -1,8 +1,8 @@
 #include "adopt/hardware.hpp"
 
 #include "base/strings.hpp"
+#include "platform/proxmox/desired_vm.hpp"
 #include "proxmox/property_string.hpp"
-#include "resources/vm_wish.hpp"
 
 #include <fmt/format.h>
 

@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "talos/config_merge.hpp"
-#include "talos/config_render.hpp"
+#include "talosconfig/merge.hpp"
+#include "talosconfig/render.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/secret.hpp"
-#include "talos/config_codec.hpp"
+#include "talosconfig/codec.hpp"
 #include "text/edit.hpp"
 #include "text/value.hpp"
 

@@ -1,7 +1,7 @@
 #include "adopt/patches.hpp"
 
 #include "base/strings.hpp"
-#include "talos/config_merge.hpp"
+#include "talosconfig/merge.hpp"
 #include "text/yaml.hpp"
 
 #include <gmock/gmock.h>

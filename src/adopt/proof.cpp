@@ -2,7 +2,7 @@
 
 #include "base/uuid.hpp"
 #include "base/visible.hpp"
-#include "resources/vm_wish.hpp"
+#include "platform/proxmox/desired_vm.hpp"
 #include "state/local_store.hpp"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "adopt/tfstate.hpp"
 
 #include "adopt/tfstate_test_support.hpp"
-#include "talos/config_render.hpp"
+#include "talosconfig/render.hpp"
 
 #include <gmock/gmock.h>
 

@@ -5,9 +5,9 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
-#include "state/far_clock.hpp"
+#include "state/backend.hpp"
 #include "state/leased_lock.hpp"
-#include "state/shelf.hpp"
+#include "state/server_clock.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include "base/secret.hpp"
 #include "kube/kubeconfig.hpp"
 #include "net/transport.hpp"
-#include "secrets/age.hpp"
+#include "secrets/age/age.hpp"
 #include "spec/spec.hpp"
 #include "state/store.hpp"
 

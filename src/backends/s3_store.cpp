@@ -1,10 +1,10 @@
 #include "backends/s3_store.hpp"
 
 #include "base/error.hpp"
-#include "state/far_clock.hpp"
+#include "state/backend.hpp"
 #include "state/holder.hpp"
 #include "state/leased_lock.hpp"
-#include "state/shelf.hpp"
+#include "state/server_clock.hpp"
 
 #include <fmt/format.h>
 

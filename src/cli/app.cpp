@@ -1,9 +1,9 @@
 #include "cli/app.hpp"
 
 #include "base/error.hpp"
-#include "cli/help.hpp"
+#include "cli/commands/help.hpp"
 #include "cli/invocation.hpp"
-#include "cli/output_filter.hpp"
+#include "cli/terminal/output_filter.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
+#include "cli/cluster_catalog.hpp"
 #include "cli/command.hpp"
-#include "cli/commands.hpp"
-#include "cli/life_catalog.hpp"
+#include "cli/commands/commands.hpp"
 #include "cli/proxmox_access.hpp"
 #include "cli/secrets_catalog.hpp"
 

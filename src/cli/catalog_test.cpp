@@ -1,5 +1,5 @@
 #include "cli/command.hpp"
-#include "cli/help.hpp"
+#include "cli/commands/help.hpp"
 
 #include <gmock/gmock.h>
 

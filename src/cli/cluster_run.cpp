@@ -7,15 +7,15 @@
 #include "cli/cluster_secrets.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
-#include "cli/live_screen.hpp"
 #include "cli/proxmox_access.hpp"
 #include "cli/slow_answers.hpp"
+#include "cli/terminal/live_screen.hpp"
+#include "kubernetes/external_inputs.hpp"
 #include "report/progress.hpp"
-#include "resources/outside.hpp"
 #include "sources/resolver.hpp"
 #include "spec/lock.hpp"
-#include "state/forgetful_store.hpp"
-#include "talos/patch_check.hpp"
+#include "state/null_store.hpp"
+#include "talosconfig/patch_check.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>

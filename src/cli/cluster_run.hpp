@@ -1,13 +1,13 @@
 #pragma once
 
 #include "cli/command.hpp"
-#include "cli/secret_doors.hpp"
+#include "cli/secret_lookup.hpp"
+#include "cluster/run.hpp"
 #include "engine/runner.hpp"
 #include "net/transport.hpp"
-#include "resources/run.hpp"
 #include "spec/spec.hpp"
 #include "state/store.hpp"
-#include "talos/config_input.hpp"
+#include "talosconfig/input.hpp"
 
 #include <memory>
 #include <optional>

@@ -5,7 +5,7 @@
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "spec/load.hpp"
-#include "talos/patch_check.hpp"
+#include "talosconfig/patch_check.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/secret_doors.hpp"
+#include "cli/secret_lookup.hpp"
 #include "secrets/bundle.hpp"
 #include "spec/spec.hpp"
 

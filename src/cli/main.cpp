@@ -2,8 +2,8 @@
 #include "base/entropy.hpp"
 #include "base/files.hpp"
 #include "cli/app.hpp"
-#include "cli/private_file.hpp"
-#include "cli/process.hpp"
+#include "cli/terminal/private_file.hpp"
+#include "cli/terminal/process.hpp"
 #include "net/curl_transport.hpp"
 
 #include <malloc.h>

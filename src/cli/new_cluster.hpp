@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/secret.hpp"
+#include "scaffold/scaffold.hpp"
 #include "secrets/bundle.hpp"
-#include "spec/scaffold.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -5,7 +5,7 @@
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
-#include "cli/secret_doors.hpp"
+#include "cli/secret_lookup.hpp"
 #include "net/transport.hpp"
 #include "sources/resolver.hpp"
 

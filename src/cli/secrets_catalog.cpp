@@ -1,6 +1,6 @@
 #include "cli/secrets_catalog.hpp"
 
-#include "cli/commands.hpp"
+#include "cli/commands/commands.hpp"
 
 namespace rocca::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/secret.hpp"
 #include "doctor/checkup.hpp"
-#include "resources/helper_tokens.hpp"
+#include "platform/proxmox/helper_tokens.hpp"
 #include "spec/spec.hpp"
 
 #include <optional>

@@ -2,8 +2,8 @@
 
 #include "base/strings.hpp"
 #include "base/visible.hpp"
+#include "platform/vm_guard.hpp"
 #include "proxmox/task_cause.hpp"
-#include "resources/vm_guard.hpp"
 #include "text/value.hpp"
 
 #include <fmt/format.h>

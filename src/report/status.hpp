@@ -1,7 +1,7 @@
 #pragma once
 
+#include "cluster/run.hpp"
 #include "report/style.hpp"
-#include "resources/run.hpp"
 #include "text/value.hpp"
 
 #include <string>

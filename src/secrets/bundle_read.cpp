@@ -2,7 +2,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "secrets/bundle.hpp"
-#include "secrets/hygiene.hpp"
+#include "secrets/pem_cleanup.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>

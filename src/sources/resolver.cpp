@@ -4,7 +4,7 @@
 #include "base/strings.hpp"
 #include "base/uuid.hpp"
 #include "infisical/client.hpp"
-#include "secrets/hygiene.hpp"
+#include "secrets/pem_cleanup.hpp"
 #include "spec/plain_http.hpp"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "spec/findings.hpp"
 #include "spec/patches.hpp"
 #include "spec/resolve.hpp"
 #include "spec/spec.hpp"
+#include "spec/validation/findings.hpp"
 
 #include <set>
 #include <string>

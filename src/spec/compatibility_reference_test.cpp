@@ -4,7 +4,7 @@
 #include "base/files.hpp"
 #include "base/version.hpp"
 #include "spec/load.hpp"
-#include "spec/versions.hpp"
+#include "spec/validation/versions.hpp"
 #include "support/reference.hpp"
 #include "text/json.hpp"
 

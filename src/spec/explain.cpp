@@ -3,8 +3,8 @@
 #include "base/strings.hpp"
 #include "spec/effects.hpp"
 #include "spec/fields.hpp"
-#include "spec/rules.hpp"
 #include "spec/schema.hpp"
+#include "spec/validation/rules.hpp"
 
 #include <fmt/format.h>
 

@@ -2,9 +2,9 @@
 #include "base/strings.hpp"
 #include "spec/fields.hpp"
 #include "spec/load.hpp"
-#include "spec/rules.hpp"
+#include "spec/validation/rules.hpp"
 #include "support/golden.hpp"
-#include "talos/patch_check.hpp"
+#include "talosconfig/patch_check.hpp"
 
 #include <gmock/gmock.h>
 

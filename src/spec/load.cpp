@@ -2,11 +2,11 @@
 
 #include "base/error.hpp"
 #include "spec/build.hpp"
-#include "spec/findings.hpp"
 #include "spec/patches.hpp"
 #include "spec/read.hpp"
 #include "spec/resolve.hpp"
-#include "spec/validate.hpp"
+#include "spec/validation/findings.hpp"
+#include "spec/validation/validate.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "spec/check.hpp"
 #include "spec/read.hpp"
+#include "spec/validation/check.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>

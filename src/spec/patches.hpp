@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/files.hpp"
-#include "spec/findings.hpp"
 #include "spec/spec.hpp"
+#include "spec/validation/findings.hpp"
 
 #include <map>
 #include <memory>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/files.hpp"
-#include "spec/findings.hpp"
 #include "spec/tree.hpp"
+#include "spec/validation/findings.hpp"
 
 #include <string>
 #include <string_view>

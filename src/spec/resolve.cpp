@@ -2,9 +2,9 @@
 
 #include "base/address.hpp"
 #include "base/strings.hpp"
-#include "spec/check.hpp"
 #include "spec/fields.hpp"
-#include "spec/versions.hpp"
+#include "spec/validation/check.hpp"
+#include "spec/validation/versions.hpp"
 
 #include <fmt/format.h>
 

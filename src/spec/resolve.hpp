@@ -1,7 +1,7 @@
 #pragma once
 
-#include "spec/findings.hpp"
 #include "spec/tree.hpp"
+#include "spec/validation/findings.hpp"
 
 #include <string>
 #include <vector>

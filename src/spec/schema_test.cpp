@@ -2,10 +2,10 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "spec/check.hpp"
 #include "spec/effects.hpp"
 #include "spec/fields.hpp"
-#include "spec/rules.hpp"
+#include "spec/validation/check.hpp"
+#include "spec/validation/rules.hpp"
 #include "support/golden.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"

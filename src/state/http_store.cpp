@@ -6,9 +6,9 @@
 #include "base/units.hpp"
 #include "net/plain_http.hpp"
 #include "secrets/crypto.hpp"
-#include "state/far_clock.hpp"
 #include "state/holder.hpp"
 #include "state/leased_lock.hpp"
+#include "state/server_clock.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>

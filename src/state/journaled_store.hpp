@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "state/backend.hpp"
 #include "state/journal.hpp"
-#include "state/shelf.hpp"
 #include "state/store.hpp"
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "net/date.hpp"
-#include "state/far_clock.hpp"
+#include "state/server_clock.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "state/journal.hpp"
-#include "state/store_life_test_support.hpp"
+#include "state/store_lifecycle_test_support.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/entropy.hpp"
-#include "secrets/age.hpp"
+#include "secrets/age/age.hpp"
 #include "state/journaled_store.hpp"
 
 #include <functional>

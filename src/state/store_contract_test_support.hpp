@@ -7,7 +7,7 @@
 #include "base/strings.hpp"
 #include "state/journaled_store.hpp"
 #include "state/store.hpp"
-#include "state/store_life_test_support.hpp"
+#include "state/store_lifecycle_test_support.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

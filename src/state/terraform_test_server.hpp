@@ -1,7 +1,7 @@
 #pragma once
 
 #include "net/curl_transport.hpp"
-#include "net/server.hpp"
+#include "net/server/server.hpp"
 #include "state/http_store.hpp"
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "secrets/age_armor.hpp"
+#include "secrets/age/armor.hpp"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "secrets/age_format.hpp"
+#include "secrets/age/format.hpp"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-#include "secrets/age.hpp"
-#include "secrets/hygiene.hpp"
+#include "secrets/age/age.hpp"
+#include "secrets/pem_cleanup.hpp"
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "secrets/age_stream.hpp"
+#include "secrets/age/stream.hpp"
 
 #include <cstdint>
 #include <cstdlib>

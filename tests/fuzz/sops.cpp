@@ -1,4 +1,4 @@
-#include "secrets/sops.hpp"
+#include "secrets/sops/sops.hpp"
 
 #include "base/error.hpp"
 

@@ -1,7 +1,7 @@
 // The real curl against net::Server. Usage: peer_curl CURL FOLDER. Writes certificates for curl
 // into FOLDER, prints `ok NAME` or `FAIL NAME: why` per case, and exits 1 if one failed.
 
-#include "net/server.hpp"
+#include "net/server/server.hpp"
 #include "support/pki.hpp"
 
 #include <fmt/core.h>

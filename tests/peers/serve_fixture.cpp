@@ -19,7 +19,7 @@
 
 #include "base/encoding.hpp"
 #include "net/grpc.hpp"
-#include "net/server.hpp"
+#include "net/server/server.hpp"
 #include "support/pki.hpp"
 
 #include <fmt/core.h>

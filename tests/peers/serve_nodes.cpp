@@ -12,8 +12,8 @@
 // client looks at the dates of certificates.
 
 #include "base/clock.hpp"
-#include "lab/clusters.hpp"
-#include "lab/sockets.hpp"
+#include "lab/machines/clusters.hpp"
+#include "lab/sim/sockets.hpp"
 #include "lab/talos/node.hpp"
 
 #include <fmt/core.h>

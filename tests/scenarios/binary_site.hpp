@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "lab/home.hpp"
-#include "lab/sockets.hpp"
+#include "lab/data_centre.hpp"
+#include "lab/sim/sockets.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

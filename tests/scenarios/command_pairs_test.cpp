@@ -6,8 +6,8 @@
 #include "cli/app.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "scenarios/engine_machines.hpp"
-#include "secrets/age.hpp"
-#include "secrets/sops.hpp"
+#include "secrets/age/age.hpp"
+#include "secrets/sops/sops.hpp"
 #include "support/kill_sweep.hpp"
 
 #include <cstdlib>

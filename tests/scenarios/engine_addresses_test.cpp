@@ -1,7 +1,7 @@
 // How nodes come to their addresses, and what happens when these change: static, META, DHCP with
 // and without a guest agent, changed leases, and the way from DHCP to static.
 
-#include "resources/choose.hpp"
+#include "platform/proxmox/placement.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "text/yaml.hpp"
 

@@ -1,7 +1,7 @@
 // Which VM is ours: clones that other users made, marks that were removed, clones of a killed run,
 // and VMs that the user names.
 
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 #include "scenarios/engine_machines.hpp"
 
 namespace rocca::scenarios {

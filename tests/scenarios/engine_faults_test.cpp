@@ -1,9 +1,9 @@
 // Things go wrong half-way: the next `up` or `down` goes on from there, and asks nothing.
 
-#include "lab/chaos.hpp"
+#include "lab/sim/chaos.hpp"
 #include "scenarios/engine_rig.hpp"
-#include "state/forgetful_store.hpp"
 #include "state/http_store.hpp"
+#include "state/null_store.hpp"
 
 namespace rocca::scenarios {
 namespace {

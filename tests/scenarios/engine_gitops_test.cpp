@@ -1,7 +1,7 @@
 #include "lab/flux/charts.hpp"
-#include "lab/network.hpp"
+#include "lab/sim/network.hpp"
+#include "scaffold/gitops.hpp"
 #include "scenarios/handover_rig.hpp"
-#include "spec/gitops.hpp"
 #include "support/kill_sweep.hpp"
 #include "text/yaml.hpp"
 

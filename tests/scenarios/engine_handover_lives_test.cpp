@@ -4,8 +4,8 @@
 //   ROCCA_HANDOVER_LIVES=N  so many lives instead of eight, one for each kind of turn
 //   ROCCA_HANDOVER_SEED=S   only this one (with ROCCA_LOUD=1: all that happened in it)
 
-#include "lab/chaos.hpp"
-#include "lab/releases.hpp"
+#include "lab/services/releases.hpp"
+#include "lab/sim/chaos.hpp"
 #include "scenarios/handover_rig.hpp"
 
 #include <cstdlib>

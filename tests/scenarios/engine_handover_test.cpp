@@ -1,5 +1,5 @@
 #include "kube/client.hpp"
-#include "lab/releases.hpp"
+#include "lab/services/releases.hpp"
 #include "scenarios/handover_rig.hpp"
 
 // `up` from nothing to a cluster that Git has taken over, and what comes after: nothing to do,

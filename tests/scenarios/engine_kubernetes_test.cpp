@@ -1,6 +1,6 @@
-#include "lab/clusters.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
+#include "lab/machines/clusters.hpp"
 #include "scenarios/engine_rig.hpp"
 
 #include <gmock/gmock.h>

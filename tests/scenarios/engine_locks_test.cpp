@@ -1,7 +1,7 @@
 // Who holds a VM's lock when the cluster goes down: backups, snapshots, clones, copies of disks,
 // migrations, and nobody at all.
 
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 #include "scenarios/engine_machines.hpp"
 
 namespace rocca::scenarios {

@@ -1,7 +1,7 @@
 // How VMs are switched off: the guest that runs now is asked first, whatever the task log says
 // about earlier ones, and what Proxmox would refuse is refused in the plan, before anything is off.
 
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 #include "scenarios/engine_machines.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // A VM of ours that somebody restored from a backup, under another id and name and without our
 // tags: nothing leads to it but a question to every VM there is. Before one is made, that is asked.
 
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 #include "scenarios/engine_rig.hpp"
 
 namespace rocca::scenarios {

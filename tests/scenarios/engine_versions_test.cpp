@@ -1,9 +1,9 @@
 // Versions of Kubernetes on a running cluster, and what cannot be changed there.
 
-#include "lab/clusters.hpp"
+#include "lab/machines/clusters.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "support/kill_sweep.hpp"
-#include "talos/config_images.hpp"
+#include "talosconfig/images.hpp"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Everything that the lab can let go wrong, as the client sees it.
 
-#include "lab/faults.hpp"
+#include "lab/sim/faults.hpp"
 
 #include "scenarios/lab_rig.hpp"
 #include "support/administrator.hpp"

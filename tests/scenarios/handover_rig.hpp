@@ -1,13 +1,13 @@
 #pragma once
 
 #include "base/encoding.hpp"
-#include "lab/clusters.hpp"
+#include "kubernetes/external_inputs.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
-#include "resources/outside.hpp"
+#include "lab/machines/clusters.hpp"
 #include "scenarios/engine_rig.hpp"
-#include "secrets/age.hpp"
-#include "secrets/sops.hpp"
+#include "secrets/age/age.hpp"
+#include "secrets/sops/sops.hpp"
 
 #include <map>
 #include <memory>

@@ -1,9 +1,9 @@
 // Our client and the lookup of secrets against the lab's Infisical, which shares no code with them.
 #include "base/error.hpp"
 #include "infisical/client.hpp"
-#include "lab/faults.hpp"
-#include "lab/home.hpp"
-#include "lab/wire.hpp"
+#include "lab/data_centre.hpp"
+#include "lab/sim/faults.hpp"
+#include "lab/sim/wire.hpp"
 #include "sources/resolver.hpp"
 #include "spec/load.hpp"
 

@@ -1,9 +1,9 @@
 #include "base/encoding.hpp"
 #include "kube_rig.hpp"
-#include "resources/addons.hpp"
-#include "resources/handover.hpp"
-#include "resources/set_kind.hpp"
-#include "resources/survey.hpp"
+#include "kubernetes/addons.hpp"
+#include "kubernetes/handover.hpp"
+#include "kubernetes/object_set_resource.hpp"
+#include "platform/survey.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "text/json.hpp"
 

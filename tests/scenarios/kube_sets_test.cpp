@@ -1,6 +1,6 @@
 #include "kube_rig.hpp"
-#include "resources/blockers.hpp"
-#include "resources/object_set.hpp"
+#include "kubernetes/blockers.hpp"
+#include "kubernetes/object_set.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lab/home.hpp"
-#include "lab/wire.hpp"
+#include "lab/data_centre.hpp"
+#include "lab/sim/wire.hpp"
 #include "proxmox/client.hpp"
 
 #include <memory>

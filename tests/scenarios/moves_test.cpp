@@ -1,7 +1,7 @@
 // What changes its place: a VM its host, a disk its storage or its VM, a VM into an archive and
 // back.
 
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 #include "scenarios/pve_lab.hpp"
 
 namespace rocca {

@@ -5,15 +5,15 @@
 #include "base/strings.hpp"
 #include "factory/client.hpp"
 #include "factory/node_image.hpp"
-#include "lab/home.hpp"
-#include "lab/wire.hpp"
+#include "lab/data_centre.hpp"
+#include "lab/sim/wire.hpp"
 #include "proxmox/client.hpp"
 #include "secrets/bundle.hpp"
 #include "secrets/x509.hpp"
 #include "spec/load.hpp"
 #include "support/administrator.hpp"
 #include "talos/client.hpp"
-#include "talos/config_input.hpp"
+#include "talosconfig/input.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

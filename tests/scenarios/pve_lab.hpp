@@ -4,7 +4,7 @@
 #include "base/strings.hpp"
 #include "lab/pve/datacenter.hpp"
 #include "lab/pve/http.hpp"
-#include "lab/wire.hpp"
+#include "lab/sim/wire.hpp"
 #include "proxmox/failure.hpp"
 #include "text/json.hpp"
 

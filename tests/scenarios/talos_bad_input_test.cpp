@@ -1,13 +1,13 @@
 #include "base/clock.hpp"
 #include "base/encoding.hpp"
 #include "base/error.hpp"
-#include "lab/sockets.hpp"
+#include "lab/sim/sockets.hpp"
+#include "lab/sim/wire.hpp"
 #include "lab/talos/certificates.hpp"
 #include "lab/talos/node.hpp"
-#include "lab/wire.hpp"
 #include "net/curl_transport.hpp"
 #include "talos/client.hpp"
-#include "talos/config_validate.hpp"
+#include "talosconfig/validate.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include "factory/client.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "talos/client.hpp"
-#include "talos/config_render.hpp"
+#include "talosconfig/render.hpp"
 #include "text/yaml.hpp"
 
 #include <fmt/format.h>

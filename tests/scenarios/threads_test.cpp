@@ -4,8 +4,8 @@
 
 #include "base/error.hpp"
 #include "engine/runner.hpp"
-#include "lab/home.hpp"
-#include "lab/sockets.hpp"
+#include "lab/data_centre.hpp"
+#include "lab/sim/sockets.hpp"
 #include "net/curl_transport.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "state/local_store.hpp"

@@ -2,9 +2,9 @@
 #include "base/entropy.hpp"
 #include "base/files.hpp"
 #include "cli/app.hpp"
-#include "cli/commands.hpp"
-#include "lab/home.hpp"
-#include "lab/sockets.hpp"
+#include "cli/commands/commands.hpp"
+#include "lab/data_centre.hpp"
+#include "lab/sim/sockets.hpp"
 #include "net/curl_transport.hpp"
 #include "scenarios/hostile.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "backends/backends_test_support.hpp"
 #include "scenarios/engine_rig.hpp"
-#include "secrets/age.hpp"
+#include "secrets/age/age.hpp"
 #include "seeds/shape.hpp"
 #include "state/journaled_store.hpp"
 

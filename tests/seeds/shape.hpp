@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lab/home.hpp"
+#include "lab/data_centre.hpp"
 #include "seeds/dice.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lab/chaos.hpp"
-#include "lab/faults.hpp"
+#include "lab/sim/chaos.hpp"
+#include "lab/sim/faults.hpp"
 #include "scenarios/engine_rig.hpp"
 #include "seeds/dice.hpp"
 #include "seeds/life.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "platform/vm_guard.hpp"
 #include "proxmox/client.hpp"
-#include "resources/vm_guard.hpp"
 
 #include <string>
 

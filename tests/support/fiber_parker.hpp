@@ -1,7 +1,7 @@
 #pragma once
 
 #include "engine/runner.hpp"
-#include "lab/wire.hpp"
+#include "lab/sim/wire.hpp"
 
 #include <functional>
 #include <optional>

@@ -6,8 +6,8 @@
 #include "lab/flux/flux.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
-#include "lab/network.hpp"
-#include "lab/pki.hpp"
+#include "lab/sim/network.hpp"
+#include "lab/sim/pki.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 

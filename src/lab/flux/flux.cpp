@@ -3,7 +3,7 @@
 #include "base/units.hpp"
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/json.hpp"
-#include "lab/network.hpp"
+#include "lab/sim/network.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
+#include "lab/data_centre.hpp"
 #include "lab/flux/flux_rig.hpp"
 #include "lab/flux/sops.hpp"
-#include "lab/home.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

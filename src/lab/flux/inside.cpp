@@ -1,7 +1,7 @@
 #include "lab/flux/inside.hpp"
 
-#include "lab/network.hpp"
-#include "net/server.hpp"
+#include "lab/sim/network.hpp"
+#include "net/server/server.hpp"
 
 #include <fmt/format.h>
 

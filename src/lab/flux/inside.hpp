@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lab/world.hpp"
+#include "lab/sim/world.hpp"
 #include "net/http.hpp"
 
 #include <functional>

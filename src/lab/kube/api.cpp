@@ -1,7 +1,7 @@
 #include "lab/kube/api.hpp"
 
 #include "base/encoding.hpp"
-#include "lab/kube/controllers.hpp"
+#include "lab/kube/controllers/controllers.hpp"
 #include "lab/kube/server.hpp"
 #include "text/json.hpp"
 

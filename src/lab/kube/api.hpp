@@ -2,8 +2,8 @@
 
 #include "base/clock.hpp"
 #include "lab/kube/storage.hpp"
-#include "lab/world.hpp"
-#include "net/server.hpp"
+#include "lab/sim/world.hpp"
+#include "net/server/server.hpp"
 #include "text/value.hpp"
 
 #include <functional>

@@ -1,7 +1,7 @@
 // What a request's body becomes: decoded, checked against its place, defaulted.
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
-#include "lab/kube/decode.hpp"
+#include "lab/kube/schema/decode.hpp"
 #include "lab/kube/server.hpp"
 #include "text/json.hpp"
 

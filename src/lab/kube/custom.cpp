@@ -1,7 +1,7 @@
 // Custom kinds: from a CustomResourceDefinition to what is served, pruned, defaulted and checked.
 #include "base/strings.hpp"
 #include "lab/kube/conditions.hpp"
-#include "lab/kube/controllers.hpp"
+#include "lab/kube/controllers/controllers.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lab/kube/fields.hpp"
+#include "lab/kube/schema/fields.hpp"
 
 #include <string>
 #include <vector>

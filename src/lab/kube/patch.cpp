@@ -1,8 +1,8 @@
 #include "lab/kube/patch.hpp"
 
 #include "base/strings.hpp"
-#include "lab/kube/fields.hpp"
 #include "lab/kube/json.hpp"
+#include "lab/kube/schema/fields.hpp"
 #include "lab/kube/status.hpp"
 
 #include <fmt/format.h>

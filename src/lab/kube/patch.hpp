@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lab/kube/schema.hpp"
+#include "lab/kube/schema/schema.hpp"
 
 namespace rocca::lab::kube {
 

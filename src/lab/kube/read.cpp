@@ -1,7 +1,7 @@
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
-#include "lab/kube/controllers.hpp"
-#include "lab/kube/decode.hpp"
+#include "lab/kube/controllers/controllers.hpp"
+#include "lab/kube/schema/decode.hpp"
 #include "lab/kube/watch.hpp"
 #include "text/json.hpp"
 

@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
 #include "lab/kube/conditions.hpp"
-#include "lab/kube/decode.hpp"
+#include "lab/kube/schema/decode.hpp"
 #include "lab/kube/server.hpp"
 
 #include <fmt/format.h>

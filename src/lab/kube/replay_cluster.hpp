@@ -2,7 +2,7 @@
 
 #include "lab/kube/api.hpp"
 #include "lab/kube/replay_match.hpp"
-#include "lab/world.hpp"
+#include "lab/sim/world.hpp"
 
 #include <memory>
 #include <string>

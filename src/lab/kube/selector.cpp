@@ -2,7 +2,7 @@
 
 #include "base/strings.hpp"
 #include "lab/kube/json.hpp"
-#include "lab/kube/names.hpp"
+#include "lab/kube/schema/names.hpp"
 #include "lab/kube/status.hpp"
 
 #include <fmt/format.h>

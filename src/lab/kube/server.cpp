@@ -3,7 +3,7 @@
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
 #include "base/uuid.hpp"
-#include "lab/kube/controllers.hpp"
+#include "lab/kube/controllers/controllers.hpp"
 #include "lab/kube/watch.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"

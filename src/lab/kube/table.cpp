@@ -1,6 +1,6 @@
 // What the Accept header asks for: JSON, YAML, a Table, or metadata alone.
 #include "base/strings.hpp"
-#include "lab/kube/columns.hpp"
+#include "lab/kube/schema/columns.hpp"
 #include "lab/kube/server.hpp"
 
 #include <fmt/format.h>

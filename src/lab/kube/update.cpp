@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
-#include "lab/kube/decode.hpp"
 #include "lab/kube/patch.hpp"
+#include "lab/kube/schema/decode.hpp"
 #include "lab/kube/server.hpp"
 #include "text/json.hpp"
 

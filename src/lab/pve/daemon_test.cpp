@@ -1,7 +1,7 @@
 // Contention: three workers a daemon, thirty seconds of patience, locks that are waited for.
 
 #include "base/error.hpp"
-#include "lab/home.hpp"
+#include "lab/data_centre.hpp"
 #include "lab/pve/http.hpp"
 
 #include <gmock/gmock.h>

@@ -1,17 +1,17 @@
 #pragma once
 
 #include "base/entropy.hpp"
-#include "lab/network.hpp"
-#include "lab/pki.hpp"
 #include "lab/pve/access.hpp"
 #include "lab/pve/failure.hpp"
 #include "lab/pve/guest.hpp"
 #include "lab/pve/release.hpp"
-#include "lab/pve/schema.hpp"
+#include "lab/pve/schema/schema.hpp"
 #include "lab/pve/storage.hpp"
 #include "lab/pve/vm.hpp"
-#include "lab/web.hpp"
-#include "lab/world.hpp"
+#include "lab/services/web.hpp"
+#include "lab/sim/network.hpp"
+#include "lab/sim/pki.hpp"
+#include "lab/sim/world.hpp"
 #include "text/value.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
-#include "lab/outside.hpp"
 #include "lab/pve/datacenter.hpp"
+#include "lab/services/external_downloads.hpp"
 #include "net/http.hpp"
 
 #include <fmt/format.h>

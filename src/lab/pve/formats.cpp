@@ -1,6 +1,6 @@
 #include "base/address.hpp"
 #include "base/strings.hpp"
-#include "lab/pve/schema.hpp"
+#include "lab/pve/schema/schema.hpp"
 #include "lab/pve/storage.hpp"
 
 #include <fmt/format.h>

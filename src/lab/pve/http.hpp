@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lab/pve/datacenter.hpp"
-#include "net/server.hpp"
+#include "net/server/server.hpp"
 
 #include <memory>
 #include <string>

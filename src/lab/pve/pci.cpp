@@ -4,7 +4,7 @@
 
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>

@@ -1,7 +1,7 @@
 #include "base/encoding.hpp"
 #include "lab/pve/http.hpp"
-#include "lab/pve/qemu.hpp"
-#include "lab/wire.hpp"
+#include "lab/pve/qemu/qemu.hpp"
+#include "lab/sim/wire.hpp"
 #include "net/transport.hpp"
 #include "text/json.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lab/pve/access.hpp"
-#include "lab/pve/schema.hpp"
+#include "lab/pve/schema/schema.hpp"
 
 namespace rocca::lab::pve {
 

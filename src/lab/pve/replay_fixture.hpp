@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lab/pve/datacenter.hpp"
-#include "lab/wire.hpp"
+#include "lab/sim/wire.hpp"
 #include "text/value.hpp"
 
 #include <map>

@@ -3,7 +3,7 @@
 // the same forwarding.
 
 #include "base/strings.hpp"
-#include "lab/pve/schema.hpp"
+#include "lab/pve/schema/schema.hpp"
 #include "support/reference.hpp"
 #include "text/json.hpp"
 

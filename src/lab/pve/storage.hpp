@@ -1,6 +1,6 @@
 #pragma once
 
-#include "lab/web.hpp"
+#include "lab/services/web.hpp"
 
 #include <cstdint>
 #include <map>

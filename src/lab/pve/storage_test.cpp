@@ -1,6 +1,6 @@
 #include "lab/pve/storage.hpp"
 
-#include "lab/pve/qemu.hpp"
+#include "lab/pve/qemu/qemu.hpp"
 
 #include <gmock/gmock.h>
 

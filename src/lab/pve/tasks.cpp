@@ -1,6 +1,6 @@
 #include "base/strings.hpp"
-#include "lab/compression.hpp"
 #include "lab/pve/datacenter.hpp"
+#include "lab/services/compression.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

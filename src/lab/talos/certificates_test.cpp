@@ -2,7 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/handle.hpp"
-#include "lab/pki.hpp"
+#include "lab/sim/pki.hpp"
 
 #include <gmock/gmock.h>
 #include <openssl/pem.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "lab/world.hpp"
-#include "net/server.hpp"
+#include "lab/sim/world.hpp"
+#include "net/server/server.hpp"
 
 #include <functional>
 #include <memory>

@@ -3,7 +3,7 @@
 #include "base/encoding.hpp"
 #include "base/strings.hpp"
 #include "base/uuid.hpp"
-#include "lab/pki.hpp"
+#include "lab/sim/pki.hpp"
 #include "lab/talos/certificates.hpp"
 
 #include <fmt/format.h>

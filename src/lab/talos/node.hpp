@@ -1,8 +1,9 @@
 #pragma once
 
 #include "base/address.hpp"
-#include "lab/lans.hpp"
-#include "lab/network.hpp"
+#include "lab/machines/lans.hpp"
+#include "lab/sim/network.hpp"
+#include "lab/sim/world.hpp"
 #include "lab/talos/certificates.hpp"
 #include "lab/talos/config.hpp"
 #include "lab/talos/cosi.hpp"
@@ -10,7 +11,6 @@
 #include "lab/talos/grpc.hpp"
 #include "lab/talos/platform.hpp"
 #include "lab/talos/system_disk.hpp"
-#include "lab/world.hpp"
 
 #include <functional>
 #include <map>

@@ -1,0 +1,95 @@
+#include "base/error.hpp"
+#include "base/visible.hpp"
+#include "cli/cluster_secrets.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+#include "cli/new_cluster.hpp"
+#include "scaffold/scaffold.hpp"
+#include "secrets/sops/config.hpp"
+#include "spec/gitignore.hpp"
+
+#include <fmt/format.h>
+
+#include <ostream>
+
+namespace rocca::cli {
+
+namespace {
+
+namespace sops = secrets::sops;
+
+std::string shown(const Context& context, const std::string& path) {
+  return path.starts_with(context.folder + "/") ? path.substr(context.folder.size() + 1) : path;
+}
+
+/// Throws if one of the cluster's files holds a bundle.
+void require_none(Context& context, Keys& keys, const std::vector<std::string>& files) {
+  for (const std::string& path : files) {
+    const auto plain = open_secrets(context, keys, path);
+    if (plain && !plain->documents().empty() && find_bundle(plain->documents().front()) != nullptr)
+      throw Error(Fault::Conflict,
+                  fmt::format("{} holds the cluster's Talos secrets already", shown(context, path)))
+          .hint("nothing was changed; `rocca secrets show` lists them");
+  }
+}
+
+/// As the .sops.yaml above says; where there is none, one is made for the user's own key.
+sops::Recipe recipe_for(Context& context, const std::string& path, const std::string& folder) {
+  auto config = sops::Config::find(context.files, folder);
+  if (!config) {
+    const AgeKey key = age_key(context);
+    const std::string config_path = repository(context, folder) + "/.sops.yaml";
+    const std::string text = spec::sops_config(key.recipient);
+    context.files.write(config_path, text, 0644);
+    context.out << visible(shown(context, config_path)) << "\n";
+    tell_about(key, context);
+    config = sops::Config::parse(text, config_path);
+  }
+  auto rule = config->find_rule(path);
+  if (!rule)
+    throw Error(Fault::Usage, fmt::format("{} has no creation rule for {}", config->name(), path))
+        .hint("add one with the age recipients that are to read it");
+  return std::move(*rule);
+}
+
+}  // namespace
+
+int run_secrets_init(Context& context, const Invocation& invocation) {
+  const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
+  const std::vector<std::string> files = secret_files(spec);
+  if (files.empty())
+    throw Error(Fault::Usage, "the spec keeps its secrets in no file")
+        .hint("name one: `secrets: { files: [secrets.sops.yaml] }`");
+  Keys keys{context};
+  require_none(context, keys, files);
+  const auto from = invocation.find("from");
+  secrets::BundleOptions options;
+  options.talos = *spec.talos.version;
+  const secrets::Bundle bundle =
+      from ? bundle_of_file(context, *from)
+           : secrets::generate_bundle(options, context.clock.now(), context.entropy);
+  text::Value value = secrets::to_value(bundle);
+  const std::string& path = files.front();
+  std::string sealed;
+  unsigned mode = 0644;
+  if (const auto there = context.files.find(path)) {
+    const sops::File file = sops::File::parse(*there, sops::format_of(path), path);
+    sealed = file.set({bundle_key}, value, keys.data_key(file), context.clock, context.entropy);
+    mode = context.files.status(path)->mode;
+  } else {
+    std::vector<text::Value> documents(1, text::Value::map());
+    documents.front().set(bundle_key, value);
+    const sops::Plain plain{sops::format_of(path), std::move(documents)};
+    sealed = sops::encrypt(plain, recipe_for(context, path, spec.folder), context.clock,
+                           context.entropy);
+  }
+  value.wipe();
+  if (spec::keep_out_of_git(context.files, spec.folder))
+    context.out << visible(shown(context, spec.folder + "/.gitignore")) << "\n";
+  context.files.write_private(path, sealed, mode);
+  context.out << visible(shown(context, path)) << "\n";
+  return 0;
+}
+
+}  // namespace rocca::cli

@@ -1,0 +1,23 @@
+#include "cli/build_info.hpp"
+#include "cli/commands/commands.hpp"
+#include "cli/context.hpp"
+#include "cli/invocation.hpp"
+#include "text/value.hpp"
+
+#include <fmt/format.h>
+
+namespace rocca::cli {
+
+int run_version(Context& context, const Invocation& invocation) {
+  auto value = text::Value::map();
+  value.set("version", text::Value::string(build_info::version));
+  value.set("commit", text::Value::string(build_info::commit));
+  value.set("build", text::Value::string(build_info::type));
+  value.set("compiler", text::Value::string(build_info::compiler));
+  print(context, invocation, value,
+        fmt::format("rocca {}\ncommit    {}\nbuild     {}\ncompiler  {}\n", build_info::version,
+                    build_info::commit, build_info::type, build_info::compiler));
+  return 0;
+}
+
+}  // namespace rocca::cli

@@ -1,0 +1,291 @@
+#include "base/error.hpp"
+#include "base/strings.hpp"
+#include "base/units.hpp"
+#include "cluster/run_impl.hpp"
+#include "machine/discover.hpp"
+#include "machine/kinds.hpp"
+#include "machine/quorum.hpp"
+#include "net/http.hpp"
+#include "platform/kinds.hpp"
+#include "secrets/bundle.hpp"
+#include "secrets/x509.hpp"
+#include "talos/waits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// What a call that may fail gives; nothing where it does.
+template <class Body>
+auto attempt(Body&& body) -> std::optional<decltype(body())> {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted) throw;
+    return std::nullopt;
+  }
+}
+
+/// Which member of etcd the node is; 0: none that answers.
+std::uint64_t ask_etcd(World& world, const std::string& where, NodeStatus& status) {
+  talos::Client client = world.talos(where);
+  client.set_deadline(5s);
+  const auto etcd = attempt([&] { return client.etcd_status(); });
+  if (!etcd) return 0;
+  if (etcd->learner)
+    status.etcd = "learner";
+  else if (etcd->leader == 0)
+    status.etcd = "no leader";
+  else
+    status.etcd = etcd->leader == etcd->member_id ? "leader" : "member";
+  if (!etcd->errors.empty() && status.problem.empty()) status.problem = etcd->errors.front();
+  return etcd->member_id;
+}
+
+bool has_address(World& world, const std::string& where, const std::string& address) {
+  talos::Client client = world.talos(where);
+  const auto all = attempt([&] { return client.addresses(); });
+  return all && std::any_of(all->begin(), all->end(), [&](const talos::Address& each) {
+           return to_string(each.address.address()) == address;
+         });
+}
+
+/// What is known of a node's VM. `unseen`: why it was not looked at; empty: it was.
+void look_at_vm(World& world, const spec::Node& node, const std::string& unseen,
+                NodeStatus& status) {
+  std::string vmid, host;
+  if (const auto vm = world.known(vm_address(node.name))) {
+    vmid = fact(vm, "vmid");
+    host = fact(vm, "host");
+  } else if (const auto chosen = world.cluster.lock.nodes.find(node.name);
+             !unseen.empty() && chosen != world.cluster.lock.nodes.end() && chosen->second.vmid) {
+    vmid = std::to_string(*chosen->second.vmid);
+    host = chosen->second.host;
+  }
+  if (!vmid.empty()) status.machine = fmt::format("VM {} on {}", vmid, host);
+  if (!unseen.empty())
+    status.power = "unknown, " + unseen;
+  else if (const auto id = parse_uint(vmid))
+    if (const auto row = world.survey.find(world.proxmox(), static_cast<proxmox::Vmid>(*id)))
+      status.power = row->status;
+  if (vmid.empty() && unseen.empty()) status.problem = "there is no VM";
+}
+
+NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip,
+                   const std::string& unseen, std::uint64_t& member) {
+  NodeStatus status;
+  status.name = node.name;
+  status.role = to_string(*node.role);
+  status.address = address_of(world, node.name);
+  if (node.existing)
+    status.machine = "existing " + fact(world.known(machine_address(node.name)), "uuid");
+  else
+    look_at_vm(world, node, unseen, status);
+  if (!status.problem.empty()) return status;
+  if (status.address.empty()) {
+    status.problem = "its address is not known";
+    return status;
+  }
+  const talos::Sight sight =
+      look_by_name(world, status.address, node.host_name,
+                   talos::look(world.transport, world.access(status.address), world.stop));
+  switch (sight.door) {
+    case talos::Door::Closed:
+      status.stage = "no answer";
+      status.problem = sight.told;
+      return status;
+    case talos::Door::Foreign:
+      status.stage = "foreign";
+      status.problem = "a machine of another cluster answers at its address";
+      return status;
+    case talos::Door::Maintenance:
+      status.stage = "maintenance";
+      status.problem = "it has no configuration";
+      return status;
+    case talos::Door::Ours:
+      break;
+  }
+  status.stage = sight.status ? to_string(sight.status->stage) : "unknown";
+  if (const auto version = attempt([&] { return world.talos(status.address).version(); }))
+    status.talos = version->tag;
+  const talos::Progress running = talos::until_running(sight);
+  if (!running.done) status.problem = running.waiting_for;
+  if (node.control_plane()) {
+    const talos::Progress etcd = talos::until_etcd(sight);
+    if (etcd.done)
+      member = ask_etcd(world, status.address, status);
+    else if (status.problem.empty())
+      status.problem = etcd.waiting_for;
+    if (!vip.empty()) status.has_vip = has_address(world, status.address, vip);
+  }
+  status.healthy = status.problem.empty();
+  return status;
+}
+
+/// Is it as it should be, as far as it is wanted at all?
+bool answers(const Look& look, const std::string& address) {
+  const auto thing = look.desired.wanted.find(address);
+  const auto live = look.observed.live.find(address);
+  if (thing == look.desired.wanted.end()) return true;
+  return live != look.observed.live.end() && thing->second->diff(live->second).none();
+}
+
+/// A member that etcd counts and that is no node of the spec, or no longer is.
+struct Stray {
+  std::string name;
+  bool answers = false;
+};
+
+/// Members by etcd's own list that none of the nodes is. `members`: what the nodes are, by their
+/// places in `nodes`.
+std::vector<Stray> find_strays(World& world, const std::vector<NodeStatus>& nodes,
+                               const std::vector<std::uint64_t>& members) {
+  std::optional<std::vector<talos::EtcdMember>> listed;
+  for (std::size_t i = 0; i < nodes.size() && !listed; ++i) {
+    if (members[i] == 0) continue;
+    talos::Client client = world.talos(nodes[i].address);
+    client.set_deadline(5s);  // without a leader the list hangs
+    listed = attempt([&] { return client.etcd_members(); });
+  }
+  std::vector<Stray> strays;
+  if (!listed) return strays;
+  // A control plane that does not answer is told of by itself, once.
+  std::set<std::string> silent;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (const spec::Node& node = world.cluster.spec.nodes[i];
+        node.control_plane() && members[i] == 0)
+      silent.insert(node.host_name);
+  for (const talos::EtcdMember& member : *listed) {
+    if (std::find(members.begin(), members.end(), member.id) != members.end()) continue;
+    if (silent.erase(member.hostname) > 0) continue;
+    const auto peer =
+        member.peer_urls.empty() ? std::nullopt : net::Url::parse(member.peer_urls.front());
+    const std::string where = peer ? peer->host : "";
+    Stray stray{member.hostname.empty() ? "the one at " + where : member.hostname};
+    stray.answers = !where.empty() &&
+                    std::none_of(nodes.begin(), nodes.end(),
+                                 [&](const NodeStatus& node) { return node.address == where; });
+    if (stray.answers)
+      stray.answers =
+          talos::until_etcd(talos::look(world.transport, world.access(where), world.stop)).done;
+    strays.push_back(std::move(stray));
+  }
+  return strays;
+}
+
+std::string describe_etcd(const std::vector<NodeStatus>& nodes, const std::vector<Stray>& strays,
+                          bool bootstrapped) {
+  std::size_t planes = 0, members = 0, leaders = 0;
+  for (const NodeStatus& node : nodes) {
+    if (node.role != "controlplane") continue;
+    ++planes;
+    members += node.etcd == "leader" || node.etcd == "member";
+    leaders += node.etcd == "leader";
+  }
+  // The leader may be one of them.
+  for (const Stray& stray : strays) {
+    ++planes;
+    members += stray.answers;
+    leaders += stray.answers;
+  }
+  if (members == 0 && !bootstrapped) return "not bootstrapped";
+  if (members < engine::quorum_of(planes) || leaders == 0)
+    return fmt::format("quorum is lost: {} of {} {}", members, planes,
+                       members == 1 ? "answers" : "answer");
+  if (strays.empty())
+    return fmt::format("{}, {}", plural(members, "member"),
+                       members == planes ? "healthy" : fmt::format("{} missing", planes - members));
+  std::string text = plural(planes, "member");
+  for (const Stray& stray : strays)
+    text += fmt::format("; {} is in no spec{}", stray.name,
+                        stray.answers ? "" : " and does not answer");
+  return text;
+}
+
+}  // namespace
+
+ClusterStatus Run::status() {
+  Impl& impl = *impl_;
+  Look& look = impl.seen_or_remembered();
+  ClusterStatus status;
+  status.cluster = impl.cluster.name();
+  if (impl.away) status.unseen = impl.away->message();
+  const auto& endpoint = impl.cluster.spec.kubernetes.endpoint;
+  if (endpoint && endpoint->vip) status.vip = to_string(*endpoint->vip->address);
+  status.nodes.resize(impl.cluster.spec.nodes.size());
+  std::vector<std::uint64_t> members(status.nodes.size());
+  // Each node by itself and all at once: one that does not answer keeps nobody waiting.
+  RunWorlds worlds{impl.cluster, look.survey, look.known, impl.doors};
+  std::size_t open = status.nodes.size();
+  std::exception_ptr escaped;
+  std::mutex mutex;
+  for (std::size_t i = 0; i < status.nodes.size(); ++i) {
+    const spec::Node& node = impl.cluster.spec.nodes[i];
+    const auto unread = look.observed.errors.find(vm_address(node.name));
+    const std::string unseen = impl.away                              ? "Proxmox does not answer"
+                               : unread != look.observed.errors.end() ? unread->second.message()
+                                                                      : "";
+    impl.doors.runner.start("status/" + node.name, [&, i, unseen] {
+      try {
+        worlds.with(node.name, impl.stop, [&](World& world) {
+          status.nodes[i] = look_at(world, node, status.vip, unseen, members[i]);
+        });
+      } catch (...) {
+        const std::lock_guard lock{mutex};
+        escaped = std::current_exception();
+      }
+    });
+  }
+  while (open > 0) open -= impl.doors.runner.wait_until({}).size();
+  if (escaped) std::rethrow_exception(escaped);
+  for (const NodeStatus& node : status.nodes)
+    if (node.has_vip) status.vip_owner = node.name;
+  std::vector<Stray> strays;
+  impl.with_world(look, [&](World& world) { strays = find_strays(world, status.nodes, members); });
+  status.etcd = describe_etcd(status.nodes, strays, look.prior.bootstrapped.has_value());
+  for (const secrets::BundleItem& item : secrets::describe(impl.cluster.bundle()))
+    if (item.expires) status.certificates.push_back({item.name, *item.expires});
+  impl.with_world(look, [&](World& world) {
+    for (const auto& [name, until] : access_until(world))
+      status.certificates.push_back({name, until});
+  });
+  impl.call("holder", [&] { status.held_by = impl.doors.store.holder(); });
+  if (look.prior.teardown)
+    status.teardown = !look.plan.notice.empty()
+                          ? look.plan.notice
+                          : fmt::format("A teardown that began at {} was interrupted.",
+                                        rocca::to_string(look.prior.teardown->since));
+  const auto backup = look.prior.notes.find("backup/last");
+  if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
+  status.healthy =
+      std::all_of(status.nodes.begin(), status.nodes.end(),
+                  [](const NodeStatus& node) { return node.healthy; }) &&
+      std::all_of(strays.begin(), strays.end(), [](const Stray& stray) { return stray.answers; }) &&
+      answers(look, vip_address(impl.cluster.name())) && status.teardown.empty();
+  const bool answers_somewhere =
+      std::any_of(status.nodes.begin(), status.nodes.end(), [](const NodeStatus& node) {
+        return node.healthy && (node.etcd == "leader" || node.etcd == "member");
+      });
+  if (answers_somewhere)
+    impl.with_world(look, [&](World& world) {
+      const auto kubelets = see_kubelets(world);
+      for (NodeStatus& node : status.nodes)
+        if (const auto found = kubelets.find(node.name); found != kubelets.end())
+          node.kubernetes = found->second;
+    });
+  if (status.healthy && impl.options.outside)
+    impl.with_world(look, [&](World& world) {
+      status.flux = see_flux(world);
+      status.use = see_use(world);
+    });
+  return status;
+}
+
+}  // namespace rocca::resources

@@ -1,0 +1,238 @@
+#include "base/encoding.hpp"
+#include "base/error.hpp"
+#include "base/files.hpp"
+#include "base/strings.hpp"
+#include "base/units.hpp"
+#include "machine/kinds.hpp"
+#include "machine/quorum.hpp"
+#include "platform/kinds.hpp"
+#include "secrets/bundle.hpp"
+#include "spec/gitignore.hpp"
+#include "talosconfig/input.hpp"
+#include "text/yaml.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rocca::resources {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Certificates are for a year; whoever runs `up` now and then never sees one expire.
+constexpr Duration renew_before = 30 * 24h;
+
+std::string text_at(const text::Value& value, std::initializer_list<std::string_view> path) {
+  const text::Value* found = value.find(path);
+  return found != nullptr && found->is_scalar() ? found->text() : "";
+}
+
+std::string folder_of(const Cluster& cluster) {
+  return cluster.spec.folder + "/configs";
+}
+
+/// The client certificate in either file, in base64; empty: it is none of ours.
+std::string certificate_in(const text::Value& kubeconfig) {
+  return text_at(kubeconfig, {"users", "0", "user", "client-certificate-data"});
+}
+std::string certificate_in(const text::Value& talosconfig, const std::string& cluster) {
+  return text_at(talosconfig, {"contexts", cluster, "crt"});
+}
+
+/// "valid", or why the client certificate is no longer good.
+std::string judge(World& world, const std::string& certificate, const std::string& authority) {
+  const auto pem = from_base64(certificate);
+  if (!pem) return "unreadable";
+  const CertificateLooks::Look look = world.cluster.certificates->look(*pem, authority);
+  if (!look.readable) return "unreadable";
+  if (!look.ours) return "of another authority";
+  if (look.not_after - renew_before < world.clock.now())
+    return "expires " + to_string(look.not_after);
+  return "valid";
+}
+
+/// kubeconfig and talosconfig beside the spec, for people and their tools.
+class AccessKind final : public Thing {
+ public:
+  AccessKind(About about, std::string folder)
+      : Thing(std::move(about)), folder_(std::move(folder)) {}
+
+  std::optional<Live> read(World& world) const override {
+    // Said before anything is created, not when the keys are to be written.
+    for (const std::string& place : {folder_, path("kubeconfig"), path("talosconfig")})
+      refuse_link(world.files, place);
+    const auto kube = world.files.find(path("kubeconfig"));
+    const auto talos = world.files.find(path("talosconfig"));
+    if (!kube && !talos) return std::nullopt;
+    Live live{folder_, {}, {}};
+    read_kubeconfig(world, kube.value_or(""), live.fields);
+    read_talosconfig(world, talos.value_or(""), live.fields);
+    // What only the world knows is compared here, where it is known.
+    for (const auto& [name, value] : wished(world))
+      live.fields[name] = live.fields[name] == value ? "as it should be" : live.fields[name];
+    return live;
+  }
+
+  Change diff(const std::optional<Live>& live) const override {
+    if (!live) return create("there are no access files yet");
+    Change change;
+    for (const auto& [name, value] : live->fields)
+      if (value != "as it should be")
+        change.fields.push_back(
+            {name, value.empty() ? "absent" : value, "minted now", Effect::Live});
+    conclude(change);
+    return change;
+  }
+
+  Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
+    const auto server = server_of(world);
+    secrets::KubeconfigOptions kube;
+    kube.cluster = world.cluster.name();
+    kube.server = server;
+    secrets::TalosconfigOptions talos;
+    talos.context = world.cluster.name();
+    talos.endpoints = endpoints(world);
+    for (const spec::Node& node : world.cluster.spec.nodes)
+      if (const std::string address = address_of(world, node.name); !address.empty())
+        talos.nodes.push_back(address);
+    const Instant now = world.clock.now();
+    const Secret kubeconfig =
+        secrets::mint_kubeconfig(world.cluster.bundle(), kube, now, world.entropy);
+    const Secret talosconfig =
+        secrets::mint_talosconfig(world.cluster.bundle(), talos, now, world.entropy);
+    spec::keep_out_of_git(world.files, world.cluster.spec.folder);
+    world.files.make_folder(folder_, 0700);
+    world.files.write_private(path("kubeconfig"), kubeconfig.reveal(), 0600);
+    world.files.write_private(path("talosconfig"), talosconfig.reveal(), 0600);
+    return {"", "write"};
+  }
+
+  Progress probe(World&, const Receipt&) const override { return Ready{}; }
+  Receipt destroy(World& world, const Live&) const override {
+    world.files.remove(path("kubeconfig"));
+    world.files.remove(path("talosconfig"));
+    return {};
+  }
+  std::vector<Lane> lanes(const Change*) const override { return {}; }
+  Duration patience(const Change&) const override { return 1min; }
+
+ protected:
+  Fields wishes() const override { return {{"folder", folder_}}; }
+
+ private:
+  std::string path(const char* name) const { return folder_ + "/" + name; }
+
+  static std::string server_of(World& world) {
+    const auto planes = world.cluster.spec.control_planes();
+    return talos::endpoint_of(world.cluster.spec,
+                              planes.empty() ? "" : address_of(world, planes.front()->name));
+  }
+
+  static std::vector<std::string> endpoints(World& world) {
+    std::vector<std::string> all;
+    for (const spec::Node* node : world.cluster.spec.control_planes())
+      if (const std::string address = address_of(world, node->name); !address.empty())
+        all.push_back(address);
+    return all;
+  }
+
+  static Fields wished(World& world) {
+    const bool known = !endpoints(world).empty();
+    return {{"kubeconfig.server", known ? server_of(world) : ""},
+            {"kubeconfig.certificate", "valid"},
+            {"talosconfig.endpoints", join(endpoints(world), ", ")},
+            {"talosconfig.certificate", "valid"}};
+  }
+
+  void read_kubeconfig(World& world, const std::string& text, Fields& fields) const {
+    fields["kubeconfig.server"] = fields["kubeconfig.certificate"] = "";
+    try {
+      const text::Value config = text::parse_yaml(text, path("kubeconfig"));
+      fields["kubeconfig.server"] = text_at(config, {"clusters", "0", "cluster", "server"});
+      fields["kubeconfig.certificate"] =
+          judge(world, certificate_in(config), world.cluster.bundle().kubernetes.crt);
+    } catch (const Error&) {
+      // Not what we wrote: it is written anew.
+    }
+  }
+
+  void read_talosconfig(World& world, const std::string& text, Fields& fields) const {
+    fields["talosconfig.endpoints"] = fields["talosconfig.certificate"] = "";
+    try {
+      const text::Value config = text::parse_yaml(text, path("talosconfig"));
+      const text::Value* context = config.find({"contexts", world.cluster.name()});
+      if (context == nullptr) return;
+      std::vector<std::string> names;
+      if (const text::Value* list = context->find("endpoints"))
+        for (const text::Value& item : list->items()) names.push_back(item.text());
+      fields["talosconfig.endpoints"] = join(names, ", ");
+      fields["talosconfig.certificate"] =
+          judge(world, certificate_in(config, world.cluster.name()), world.cluster.bundle().os.crt);
+    } catch (const Error&) {
+    }
+  }
+
+  std::string folder_;
+};
+
+}  // namespace
+
+std::string access_address(const std::string& cluster) {
+  return "access/" + cluster;
+}
+
+std::map<std::string, Instant> access_until(World& world) {
+  std::map<std::string, Instant> all;
+  for (const std::string name : {"kubeconfig", "talosconfig"}) try {
+      const std::string path = folder_of(world.cluster) + "/" + name;
+      const text::Value config = text::parse_yaml(world.files.find(path).value_or(""), path);
+      const bool kube = name == "kubeconfig";
+      const auto pem =
+          from_base64(kube ? certificate_in(config) : certificate_in(config, world.cluster.name()));
+      const secrets::Bundle& bundle = world.cluster.bundle();
+      if (!pem) continue;
+      const auto look =
+          world.cluster.certificates->look(*pem, kube ? bundle.kubernetes.crt : bundle.os.crt);
+      if (look.readable) all[name] = look.not_after;
+    } catch (const Error&) {
+      // Not what we wrote: the plan says so.
+    }
+  return all;
+}
+
+void remove_access(World& world) {
+  const secrets::Bundle& bundle = world.cluster.bundle();
+  for (const std::string name : {"kubeconfig", "talosconfig"}) {
+    const std::string path = folder_of(world.cluster) + "/" + name;
+    const auto text = world.files.find(path);
+    // A published file that was kept begins with a remark that says so.
+    if (!text || text->starts_with('#')) continue;
+    bool ours = false;
+    try {
+      const text::Value config = text::parse_yaml(*text, path);
+      const bool kube = name == "kubeconfig";
+      const auto pem =
+          from_base64(kube ? certificate_in(config) : certificate_in(config, world.cluster.name()));
+      ours =
+          pem &&
+          world.cluster.certificates->look(*pem, kube ? bundle.kubernetes.crt : bundle.os.crt).ours;
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted) throw;  // otherwise not what we wrote: it stays
+    }
+    if (ours) world.files.remove(path);
+  }
+}
+
+Made make_access(const Cluster& cluster) {
+  std::vector<std::string> needs;
+  // With addresses in the spec they can be written at once, for whoever wants to look while it
+  // boots.
+  for (const spec::Node* node : cluster.spec.control_planes())
+    if (!node->address) needs.push_back(machine_address(node->name));
+  return std::make_shared<AccessKind>(
+      Thing::About{access_address(cluster.name()), std::move(needs), ""}, folder_of(cluster));
+}
+
+}  // namespace rocca::resources
