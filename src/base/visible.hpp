@@ -9,8 +9,8 @@ namespace rocca {
 
 /// Text that a user, a file or a far side chose is untrusted: it may hold bytes that steer a
 /// terminal, forge a line of output or reverse the order in which it is read. Every output goes
-/// through this file: values through visible(), whole streams through cli/output_filter.hpp, JSON
-/// and YAML through is_steering().
+/// through this file: values through visible(), whole streams through
+/// cli/terminal/output_filter.hpp, JSON and YAML through is_steering().
 
 /// Whether the character is never shown as itself: C0 and C1 controls (tab and newline included),
 /// DEL, line and paragraph separators, marks that set the direction of writing, byte order marks,

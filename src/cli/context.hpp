@@ -42,7 +42,7 @@ struct Terminal {
 };
 
 /// All that a command may touch. Data goes to `out`, everything else to `err`; both are filtered
-/// (cli/output_filter.hpp) while a command runs.
+/// (cli/terminal/output_filter.hpp) while a command runs.
 struct Context {
   Files& files;
   Clock& clock;

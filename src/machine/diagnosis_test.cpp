@@ -45,7 +45,7 @@ TEST_P(Diagnosis, NamesTheCause) {
   const auto causes = diagnose(symptoms);
   ASSERT_FALSE(causes.empty());
   EXPECT_THAT(causes.front().what, testing::HasSubstr(GetParam().first));
-  test::expect_golden(std::string("resources/diagnosis_") + GetParam().name + ".txt",
+  test::expect_golden(std::string("machine/diagnosis_") + GetParam().name + ".txt",
                       render(symptoms, causes) + "\n");
 }
 

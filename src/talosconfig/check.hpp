@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-/// What the checks of one configuration share. Private to config_validate*.cpp.
+/// What the checks of one configuration share. Private to validate*.cpp.
 namespace rocca::talos {
 
 class ConfigCheck {

@@ -1,5 +1,5 @@
 // `down` is killed, and another command follows: what the cluster becomes is what the rule in
-// resources/teardown.hpp says, and nothing has to be done by hand.
+// platform/teardown.hpp says, and nothing has to be done by hand.
 
 #include "scenarios/engine_machines.hpp"
 #include "support/administrator.hpp"

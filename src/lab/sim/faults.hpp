@@ -61,7 +61,7 @@ class World;
 ///                        # `vm: any` is one of those there are, by the seed
 ///   - machine: { vm: 100, host: pve1 }   # what runs in this VM, in all of a host, in all there
 ///   are
-///     trouble: wrong-vlan                # from its next start on; estate.hpp has the words
+///     trouble: wrong-vlan                # from its next start on; the words are in machines.hpp
 class Faults {
  public:
   /// Throws Error(Usage) `file:line:column: …` for anything it does not understand.

@@ -77,7 +77,7 @@ class Controllers {
   // jobs.cpp
   void sync_job(const ObjectKey& key);
 
-  // pod_life.cpp
+  // pod_lifecycle.cpp
   void schedule(const ObjectKey& key);
   void run_pod(const ObjectKey& key);
   void start_pod(const ObjectKey& key);
