@@ -90,7 +90,7 @@ Client::Reply Client::send(const std::string& method, const std::string& path,
   request.method = method;
   request.url = access_.host + path + (query.empty() ? "" : "?" + query);
   request.tls = access_.tls;
-  if (access_.plain_http) net::allow_plain_http(request);
+  request.plain_http = access_.plain_http;
   request.timeout = std::chrono::seconds{30};
   if (with_token) request.authorization = Secret(fmt::format("Bearer {}", token_->reveal()));
   if (!json.empty()) {

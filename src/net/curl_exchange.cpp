@@ -1,6 +1,5 @@
 #include "base/strings.hpp"
 #include "net/curl_exchange_internal.hpp"
-#include "net/plain_http.hpp"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -209,8 +208,7 @@ void CurlExchange::set_headers(const std::string& user_agent) {
     const std::string authority = origin.substr(origin.find("//") + 2);
     field("Host", usual ? authority.substr(0, authority.rfind(':')) : authority);
   }
-  for (const auto& [name, value] : request_.headers)
-    if (!is_plain_http_mark(name)) field(name, value);
+  for (const auto& [name, value] : request_.headers) field(name, value);
   if (request_.authorization) field("Authorization", request_.authorization->reveal());
   set(CURLOPT_HTTPHEADER, headers_.get());
 }

@@ -7,20 +7,6 @@
 
 namespace rocca::net {
 
-namespace {
-
-constexpr std::string_view mark = ":plain-http";
-
-}  // namespace
-
-void allow_plain_http(Request& request) {
-  request.headers.set(mark, "allowed");
-}
-
-bool is_plain_http_mark(std::string_view header) {
-  return header == mark;
-}
-
 void refuse_plain_http(const Url& url, bool allowed) {
   if (allowed || url.scheme != "http" || is_loopback_host(url.host)) return;
   throw Error(
@@ -34,7 +20,7 @@ void refuse_plain_http(const Url& url, bool allowed) {
 void refuse_clear_credential(const Request& request, const Url& url, std::string_view proxy) {
   const bool credential = request.authorization || request.headers.find("authorization") ||
                           request.headers.find("cookie");
-  if (!credential || request.headers.find(mark) || url.scheme != "http") return;
+  if (!credential || request.plain_http || url.scheme != "http") return;
   refuse_plain_http(url, false);
   // Even what is meant for this machine goes to the proxy first.
   if (proxy.empty()) return;

@@ -5,14 +5,9 @@
 #include <string_view>
 
 /// A credential crosses a network only over TLS, unless the user has said otherwise for that
-/// address
-/// (`plainHttp: true`). Plain HTTP to this machine itself crosses no network.
+/// address (`plainHttp: true`, Request::plain_http). Plain HTTP to this machine itself crosses no
+/// network.
 namespace rocca::net {
-
-/// The user has said so for where this request goes. It is noted among the request's headers, under
-/// a name that no transport sends.
-void allow_plain_http(Request& request);
-bool is_plain_http_mark(std::string_view header);
 
 /// Throws Error(Refused) for a request with a credential (Authorization, Cookie) that would cross a
 /// network in clear. `proxy`: the one it goes through, or empty.

@@ -54,7 +54,7 @@ TEST(ClearCredentials, GoOutOverPlainHttpOnlyToThisMachineItself) {
       } else {
         EXPECT_NO_THROW(refuse_clear_credential(*request, url, row.proxy));
       }
-      allow_plain_http(*request);  // the user's own word
+      request->plain_http = true;
       EXPECT_NO_THROW(refuse_clear_credential(*request, url, row.proxy));
     }
   }

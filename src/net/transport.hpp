@@ -38,6 +38,9 @@ struct Request {
   /// It only reads, whatever its method says: it may go out twice, and so over a connection that
   /// was used a moment ago.
   bool reads = false;
+  /// The user has agreed that a credential crosses a network in clear on the way to this address
+  /// (`plainHttp: true`): see net/plain_http.hpp.
+  bool plain_http = false;
 };
 
 /// What came back. A 4xx or 5xx is an answer like any other.

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "net/plain_http.hpp"
 
 #include <fmt/format.h>
 
@@ -45,7 +44,7 @@ net::Answer Client::send(const std::string& method, const std::string& key, cons
   request.method = method;
   request.url = url_.origin() + plain.path + (plain.query.empty() ? "" : "?" + plain.query);
   request.tls = access_.tls;
-  if (access_.plain_http) net::allow_plain_http(request);
+  request.plain_http = access_.plain_http;
   request.headers = headers;
   if (body) request.body = std::move(*body);
   // Host is written as it is sent: without the scheme's own port.

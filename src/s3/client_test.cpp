@@ -31,6 +31,19 @@ TEST(S3Client, SignsEveryHeaderItSends) {
       HasSubstr("SignedHeaders=content-type;host;if-match;x-amz-content-sha256;x-amz-date"));
 }
 
+TEST(S3Client, ThePlainHttpOptOutIsAPartOfTheRequestAndNoHeader) {
+  VirtualClock clock;
+  ScriptedTransport transport{[](const net::Request&) { return answer(200, "", "\"e1\""); }};
+  Access allowed = access();
+  allowed.plain_http = true;
+  Client(transport, clock, allowed).put("a", "body", Condition::if_match("\"e0\""), "text/plain");
+  Client(transport, clock, access()).put("a", "body", Condition::if_match("\"e0\""), "text/plain");
+  EXPECT_TRUE(transport.requests.at(0).plain_http);
+  EXPECT_FALSE(transport.requests.at(1).plain_http);
+  for (const auto& [name, value] : transport.requests.at(0).headers)
+    EXPECT_FALSE(name.starts_with(':')) << name;
+}
+
 TEST(S3Client, FollowsAListOverItsPages) {
   VirtualClock clock;
   ScriptedTransport transport{[](const net::Request& request) {

@@ -4,7 +4,6 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
-#include "net/plain_http.hpp"
 #include "secrets/crypto.hpp"
 #include "state/holder.hpp"
 #include "state/leased_lock.hpp"
@@ -100,7 +99,7 @@ class Server {
     request.method = method;
     request.url = url;
     request.tls = access_.tls;
-    if (access_.plain_http) net::allow_plain_http(request);
+    request.plain_http = access_.plain_http;
     if (!access_.username.empty()) {
       std::string pair = fmt::format("{}:{}", access_.username, access_.password.reveal());
       request.authorization = Secret("Basic " + to_base64(pair));
