@@ -3,6 +3,7 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
 #include "platform/vm_guard.hpp"
+#include "platform/volume_guard.hpp"
 #include "proxmox/task_cause.hpp"
 #include "text/value.hpp"
 
@@ -92,14 +93,26 @@ class Run {
     return std::nullopt;
   }
 
+  static bool may_have_run(Fault fault) {
+    return fault == Fault::Lost || fault == Fault::Timeout || fault == Fault::Interrupted ||
+           fault == Fault::Unreachable;
+  }
+
   std::string download(const std::string& image) {
     if (find_image()) return "the image is there already";
     proxmox::Download download;
     download.storage = plan_.image_storage;
     download.filename = "rocca-probe-" + image;
     download.url = plan_.image_url;
+    // A lost answer says nothing: the file may come. A refused download leaves a file of that name
+    // to whoever has put it there.
     downloaded_ = true;
-    wait_for(client_.start_download(plan_.host, download), "downloading the image");
+    try {
+      wait_for(client_.start_download(plan_.host, download), "downloading the image");
+    } catch (const Error& error) {
+      if (!may_have_run(error.fault())) downloaded_ = false;
+      throw;
+    }
     const auto volume = find_image();
     if (!volume) throw Error(Fault::NotFound, "the download ended and its file is not listed");
     return fmt::format("{} MiB", volume->size.count() >> 20);
@@ -212,8 +225,12 @@ class Run {
     if (downloaded_)
       clean = step("delete image",
                    [&]() -> std::string {
-                     if (!find_image()) return "there is none";
-                     if (const auto upid = client_.start_delete_volume(plan_.host, volume_))
+                     const auto image = find_image();
+                     if (!image) return "there is none";
+                     const auto verdict = resources::VolumeGuard::may_delete(
+                         {plan_.host, volume_, image, resources::VolumeOrigin::ThisRun});
+                     if (!verdict.volume) throw Error(Fault::Refused, verdict.refusal);
+                     if (const auto upid = client_.start_delete_volume(*verdict.volume))
                        wait_for(*upid, "deleting the image");
                      return "deleted";
                    }) &&

@@ -3,6 +3,7 @@
 #include "base/secret.hpp"
 #include "net/transport.hpp"
 #include "proxmox/owned_vm.hpp"
+#include "proxmox/owned_volume.hpp"
 #include "proxmox/types.hpp"
 
 #include <atomic>
@@ -91,8 +92,9 @@ class Client {
   std::optional<UrlMetadata> find_url(const std::string& node, const std::string& url);
   UrlMetadata url_metadata(const std::string& node, const std::string& url);
   Upid start_download(const std::string& node, const Download& download);
-  /// Nothing when it was done before Proxmox answered.
-  std::optional<Upid> start_delete_volume(const std::string& node, const std::string& volume);
+  /// Only with the guard's verdict that it may go. Nothing when it was done before Proxmox
+  /// answered.
+  std::optional<Upid> start_delete_volume(const OwnedVolume& volume);
 
   // VMs.
   std::optional<VmConfig> find_config(const std::string& node, Vmid vmid, bool current = false);

@@ -97,13 +97,12 @@ Upid Client::start_download(const std::string& node, const Download& download) {
                       parameters);
 }
 
-std::optional<Upid> Client::start_delete_volume(const std::string& node,
-                                                const std::string& volume) {
-  const std::string storage = volume.substr(0, volume.find(':'));
+std::optional<Upid> Client::start_delete_volume(const OwnedVolume& volume) {
+  const std::string storage = volume.id().substr(0, volume.id().find(':'));
   const text::Value data =
-      require(fmt::format("deleting {}", volume), "DELETE",
-              fmt::format("/nodes/{}/storage/{}/content/{}", percent_encode(node),
-                          percent_encode(storage), percent_encode(volume)));
+      require(fmt::format("deleting {}", volume.id()), "DELETE",
+              fmt::format("/nodes/{}/storage/{}/content/{}", percent_encode(volume.node()),
+                          percent_encode(storage), percent_encode(volume.id())));
   return data.is_scalar() ? Upid::parse(data.text()) : std::nullopt;
 }
 

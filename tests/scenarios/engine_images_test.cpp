@@ -305,7 +305,7 @@ TEST(EngineImages, AnImageThatWasThereBeforeIsNotOursToDelete) {
   const auto run = rig.run(purge());
   EXPECT_THAT(run->plan_down().kept,
               ElementsAre(Pair(HasSubstr(file.substr(7)),
-                               "it was there before, or somebody else has put it there")));
+                               "it was there before, or another user has put it there")));
   ASSERT_TRUE(run->down({}).ok());
   EXPECT_THAT(images(rig), ElementsAre(file));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "platform/vm_guard.hpp"
+#include "platform/volume_guard.hpp"
 #include "proxmox/client.hpp"
 
 #include <string>
@@ -21,6 +22,15 @@ inline proxmox::OwnedVm owned(const std::string& node, proxmox::Vmid vmid) {
   seen.row.vmid = vmid;
   seen.config.options["smbios1"] = smbios.print();
   return resources::VmGuard::judge({seen}, {identity, vmid}).front().vm.value();
+}
+
+/// The guard's verdict on an image file that this run has downloaded there.
+inline proxmox::OwnedVolume owned_volume(const std::string& node, const std::string& id) {
+  proxmox::Volume volume;
+  volume.id = id;
+  volume.content = "import";
+  return resources::VolumeGuard::may_delete({node, id, volume, resources::VolumeOrigin::ThisRun})
+      .volume.value();
 }
 
 /// A person with a token, who changes any VM by its id as in Proxmox's web interface.
@@ -71,6 +81,10 @@ class Administrator : public proxmox::Client {
   }
   using Client::start_reset;
   proxmox::Upid start_reset(Node node, Vmid vmid) { return Client::start_reset(owned(node, vmid)); }
+  using Client::start_delete_volume;
+  std::optional<proxmox::Upid> start_delete_volume(Node node, const std::string& volume) {
+    return Client::start_delete_volume(owned_volume(node, volume));
+  }
   using Client::start_migrate;
   proxmox::Upid start_migrate(Node node, Vmid vmid, const std::string& target, bool online) {
     return Client::start_migrate(owned(node, vmid), target, online);

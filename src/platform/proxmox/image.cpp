@@ -5,6 +5,7 @@
 #include "platform/kinds.hpp"
 #include "platform/proxmox/kinds.hpp"
 #include "platform/survey.hpp"
+#include "platform/volume_guard.hpp"
 
 #include <fmt/format.h>
 
@@ -247,8 +248,16 @@ class ImageKind final : public Thing {
         expected = offered->size->count();
     const std::string why = wrong_size(volume->size.count(), expected);
     if (why.empty()) return;
+    VolumeFacts facts{wish_.lair.host, wish_.lair.volume(), volume};
+    if (world.survey.fetched(wish_.lair.host, volume->id)) {
+      facts.origin = VolumeOrigin::ThisRun;
+    } else if (wish_.made) {  // an earlier run asked for it
+      facts.origin = VolumeOrigin::Remembered;
+      facts.other_user = find_other_user(world);
+    }
+    const VolumeVerdict verdict = VolumeGuard::may_delete(facts);
     try {
-      world.proxmox().start_delete_volume(wish_.lair.host, volume->id);
+      if (verdict.volume) world.proxmox().start_delete_volume(*verdict.volume);
     } catch (const Error&) {
       // Without Datastore.Allocate it stays; the next plan names it.
     }
@@ -282,12 +291,11 @@ class LeftoverImage final : public Thing {
     if (!volume) return std::nullopt;
     Live live = observed(lair_, *volume);
     if (made_) live.facts[made_by_us] = "yes";
-    if (!made_ && !is_our_download(world, lair_, *volume)) {
-      if (!asked_) return std::nullopt;  // never ours: there is nothing to remember
-      live.fields["keep"] = "it was there before, or somebody else has put it there";
-    } else if (const std::string user = find_other_user(world); !user.empty()) {
-      live.fields["keep"] = user;
-    }
+    const VolumeFacts facts = facts_about(world, *volume);
+    // Never ours: there is nothing to remember.
+    if (facts.origin == VolumeOrigin::Unknown && !asked_) return std::nullopt;
+    if (const VolumeVerdict verdict = VolumeGuard::may_delete(facts); !verdict.volume)
+      live.fields["keep"] = verdict.refusal;
     return live;
   }
   Change diff(const std::optional<Live>& live) const override {
@@ -310,7 +318,13 @@ class LeftoverImage final : public Thing {
     return progress;
   }
   Receipt destroy(World& world, const Live&) const override {
-    const auto task = world.proxmox().start_delete_volume(lair_.host, lair_.volume());
+    world.survey.forget_volumes(lair_.host, lair_.storage);
+    const auto volume = find_volume(world, lair_);
+    if (!volume) return {};
+    const VolumeVerdict verdict = VolumeGuard::may_delete(facts_about(world, *volume));
+    if (!verdict.volume)
+      throw Error(Fault::Refused, fmt::format("{} stays: {}", volume->id, verdict.refusal));
+    const auto task = world.proxmox().start_delete_volume(*verdict.volume);
     world.survey.forget_volumes(lair_.host, lair_.storage);
     return {task ? task->text : ""};
   }
@@ -321,6 +335,16 @@ class LeftoverImage final : public Thing {
   Fields wishes() const override { return {}; }
 
  private:
+  VolumeFacts facts_about(World& world, const proxmox::Volume& volume) const {
+    VolumeFacts facts{lair_.host, lair_.volume(), volume};
+    if (made_)
+      facts.origin = VolumeOrigin::Remembered;
+    else if (is_our_download(world, lair_, volume))
+      facts.origin = VolumeOrigin::TaskLog;
+    if (facts.origin != VolumeOrigin::Unknown) facts.other_user = find_other_user(world);
+    return facts;
+  }
+
   Lair lair_;
   bool made_;
   bool asked_;
