@@ -531,9 +531,14 @@ class Describer {
       for (const std::string& path : difference.unsaid)
         unsaid_.push_back({node.found->remembered.where,
                            fmt::format("no patch brings {} of its configuration", path)});
-      for (PatchStep& step : difference.steps) shelf.take_from(step, node.active, minor);
-      all.push_back({node.name, node.control_plane, node.pool, std::move(difference.steps),
-                     own_words(node), node.schematic != schematic_});
+      const std::set<std::string> own = own_words(node);
+      const std::vector<Value> masked = mask_active(node.active, rendered, minor);
+      for (PatchStep& step : difference.steps) {
+        mark_own(step, own);
+        shelf.take_from(step, node.active, masked);
+      }
+      all.push_back({node.name, node.control_plane, node.pool, std::move(difference.steps), own,
+                     node.schematic != schematic_});
     }
     out_.secrets = shelf.secrets();
     return assign(all);

@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "talosconfig/merge.hpp"
-#include "talosconfig/render.hpp"
+#include "talosconfig/secrecy.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
 
@@ -133,12 +133,16 @@ std::string key_of(const PatchStep& step) {
                      step.value ? text::emit_json(*step.value) : "");
 }
 
-bool names_its_own(const std::optional<Value>& value, const NodeSteps& node) {
+bool names_one_of(const std::optional<Value>& value, const std::set<std::string>& words) {
   if (!value) return false;
   const std::string text = to_lower(text::emit_json(*value));
-  return std::any_of(node.own.begin(), node.own.end(), [&](const std::string& word) {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
     return !word.empty() && text.find(to_lower(word)) != std::string::npos;
   });
+}
+
+bool names_its_own(const PatchStep& step, const NodeSteps& node) {
+  return step.own || names_one_of(step.value, node.own);
 }
 
 }  // namespace
@@ -206,9 +210,9 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
   for (const NodeSteps& node : nodes) {
     const bool named =
         std::any_of(node.steps.begin(), node.steps.end(),
-                    [&](const PatchStep& step) { return names_its_own(step.value, node); });
+                    [&](const PatchStep& step) { return names_its_own(step, node); });
     const auto is_renaming = [&](const PatchStep& step) {
-      return named && !step.value && names_its_own(step.gone, node);
+      return named && !step.value && names_one_of(step.gone, node.own);
     };
     const bool renamed = std::any_of(node.steps.begin(), node.steps.end(), is_renaming);
     for (const PatchStep& step : node.steps) {
@@ -226,7 +230,7 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
             if (!have.contains(other.name)) return false;
             ++count;
           }
-        return count > 1 || (count == 1 && !names_its_own(step.value, node));
+        return count > 1 || (count == 1 && !names_its_own(step, node));
       };
       std::string level;
       std::vector<PatchStep>* to = nullptr;
@@ -252,16 +256,22 @@ Levels assign(const std::vector<NodeSteps>& nodes) {
   return levels;
 }
 
+void mark_own(PatchStep& step, const std::set<std::string>& own) {
+  step.own = names_one_of(step.value, own);
+}
+
+std::vector<Value> mask_active(const std::vector<ConfigDocument>& active,
+                               const std::vector<ConfigDocument>& rendered, unsigned minor) {
+  return talos::mask_both("", active, rendered, minor, {}).before;
+}
+
 void SecretShelf::take_from(PatchStep& step, const std::vector<ConfigDocument>& active,
-                            unsigned minor) {
+                            const std::vector<Value>& masked) {
   if (!step.value) return;
   const ConfigDocument* document = find(active, step.document);
   if (document == nullptr) return;
-  // Both in the same spelling: only what is hidden differs.
-  Value clear = text::parse_yaml(talos::encode_config({*document}, minor), "what runs");
-  const Value masked = text::parse_yaml(talos::mask_config({*document}, minor), "what runs");
-  const Value* shown = &clear;
-  const Value* hidden = &masked;
+  const Value* shown = &document->value;
+  const Value* hidden = &masked.at(static_cast<std::size_t>(document - active.data()));
   for (const std::string& key : step.path) {
     shown = shown == nullptr ? nullptr : shown->find(key);
     hidden = hidden == nullptr ? nullptr : hidden->find(key);
@@ -269,7 +279,6 @@ void SecretShelf::take_from(PatchStep& step, const std::vector<ConfigDocument>& 
   std::string name = step.path.empty() ? document->kind() : "";
   for (const std::string& key : step.path) name += (name.empty() ? "" : "-") + key;
   if (shown != nullptr && hidden != nullptr) walk(*step.value, *shown, *hidden, name);
-  clear.wipe();
 }
 
 void SecretShelf::walk(Value& value, const Value& clear, const Value& masked,

@@ -23,6 +23,7 @@ struct PatchStep {
   bool remove = false;                   // what is rendered there goes first
   std::optional<text::Value> value;      // then this comes
   std::optional<text::Value> gone = {};  // what is rendered there, where it goes
+  bool own = false;  // its value names its node: `mark_own`, before secrets are taken out of it
 
   friend bool operator==(const PatchStep&, const PatchStep&) = default;
 };
@@ -49,6 +50,9 @@ struct NodeSteps {
   bool own_image = false;     // its image is not the one that the next node gets
 };
 
+/// Does the value name its node (`NodeSteps::own`)?
+void mark_own(PatchStep& step, const std::set<std::string>& own);
+
 /// Where the steps stand in the spec: as far up as all nodes there need them alike.
 struct Levels {
   std::vector<PatchStep> all, controlplane, worker;
@@ -59,11 +63,20 @@ struct Levels {
 /// node keeps rocca's. The installer of a node with an image of its own stands with it or its pool.
 Levels assign(const std::vector<NodeSteps>& nodes);
 
-/// Takes every secret out of a step's value and puts `{ secret: NAME }` in its place. `active` is
-/// the configuration the value comes from; names of secrets that are known already are used again.
+/// The documents of a configuration that runs, with `***` where a secret may stand: by the place of
+/// a value, as in every plan (talosconfig/secrecy.hpp), and not by the name of its key. Only what
+/// `rendered` says in clear is known to be no secret there.
+std::vector<text::Value> mask_active(const std::vector<talos::ConfigDocument>& active,
+                                     const std::vector<talos::ConfigDocument>& rendered,
+                                     unsigned minor);
+
+/// Takes what may be a secret out of a step's value and puts `{ secret: NAME }` in its place.
+/// `active` is the configuration the value comes from, `masked` the same by `mask_active`; names of
+/// secrets that are known already are used again.
 class SecretShelf {
  public:
-  void take_from(PatchStep& step, const std::vector<talos::ConfigDocument>& active, unsigned minor);
+  void take_from(PatchStep& step, const std::vector<talos::ConfigDocument>& active,
+                 const std::vector<text::Value>& masked);
   const std::map<std::string, Secret>& secrets() const { return secrets_; }
 
  private:

@@ -26,17 +26,6 @@ constexpr const char* answers = "Kubernetes API";
 constexpr const char* look_again = "reconcile.fluxcd.io/requestedAt";
 constexpr const char* came = "came";  // what the set was when all that it waits for had come
 
-/// What a set is made of, secrets included, as one digest. It is kept in the state, so it is a
-/// keyed one: a short password could be found by trying words against a plain one.
-std::string contents_of(const ObjectSet& set, const secrets::Bundle& bundle) {
-  std::string all;
-  for (const kube::Manifest& manifest : set.objects)
-    all += kube::to_key(manifest.name) + "=" +
-           kube::text_at(manifest.object, {"metadata", "annotations", applied_annotation}) + "\n";
-  const Secret key = talos::digest_key(bundle);
-  return to_hex(secrets::crypto::hmac_sha256(key.reveal(), "set\n" + all)).substr(0, 32);
-}
-
 class SetKind final : public Thing {
  public:
   explicit SetKind(SetWish wish) : Thing(wish.about), wish_(std::move(wish)) {}
@@ -56,7 +45,7 @@ class SetKind final : public Thing {
     try {
       SetSight sight;
       ObjectSet set = objects(facts);
-      const std::string contents = contents_of(set, world.cluster.bundle());
+      const std::string contents = contents_digest(set, world.cluster.bundle());
       if (wish_.waits_once && contents == fact(facts, came)) set.waits.clear();
       with_client(world, [&](kube::Client& client, kube::Discovery& discovery) {
         sight = look(client, discovery, set, before);
@@ -316,6 +305,15 @@ class LeftoverSet final : public Thing {
 
 std::string addon_address(const std::string& name) {
   return "addon/" + name;
+}
+
+std::string contents_digest(const ObjectSet& set, const secrets::Bundle& bundle) {
+  std::string all;
+  for (const kube::Manifest& manifest : set.objects)
+    all += kube::to_key(manifest.name) + "=" +
+           kube::text_at(manifest.object, {"metadata", "annotations", applied_annotation}) + "\n";
+  const Secret key = talos::digest_key(bundle);
+  return to_hex(secrets::crypto::hmac_sha256(key.reveal(), "set\n" + all)).substr(0, 32);
 }
 
 Made make_set_thing(SetWish wish) {

@@ -33,6 +33,10 @@ struct SetWish {
 
 Made make_set_thing(SetWish wish);
 
+/// What a set is made of, secrets included, as one digest. It is kept in the state, so it is keyed
+/// with the secrets bundle: a short password could be found by trying words against a plain digest.
+std::string contents_digest(const ObjectSet& set, const secrets::Bundle& bundle);
+
 /// A set that nobody wants any more: what is ours of it is removed. Nothing is asked when the whole
 /// cluster goes.
 Made leftover_set(const Cluster& cluster, const Leftover& leftover);
