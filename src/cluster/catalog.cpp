@@ -72,8 +72,8 @@ const std::vector<Kind>& table() {
        },
        leftover_memory, true},
       {"member",
-       [](const Cluster& cluster, const Ground&, const Add& add) {
-         for (const spec::Node& node : cluster.spec.nodes) add(make_member(cluster, node));
+       [](const Cluster& cluster, const Ground& ground, const Add& add) {
+         for (const spec::Node& node : cluster.spec.nodes) add(make_member(cluster, ground, node));
        },
        leftover_member, true},
       {"vip",

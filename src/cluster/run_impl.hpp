@@ -162,4 +162,7 @@ struct Run::Impl {
                            const engine::EffectPolicy& policy);
 };
 
+/// When a teardown began, for people: in whole seconds.
+std::string begin_of(const state::Teardown& teardown);
+
 }  // namespace rocca::resources

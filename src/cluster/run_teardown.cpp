@@ -69,6 +69,22 @@ bool survives(const Cluster& cluster, const std::string& address, bool reset_exi
   return node != nullptr && node->existing;
 }
 
+/// "cp-1 was destroyed", as far as it went: Proxmox may still be at work.
+std::string destroyed_text(const std::vector<std::string>& destroyed,
+                           const std::vector<std::string>& going) {
+  std::vector<std::string> gone;
+  for (const std::string& node : destroyed)
+    if (std::find(going.begin(), going.end(), node) == going.end()) gone.push_back(node);
+  const auto say = [](const std::vector<std::string>& nodes, const char* one, const char* many) {
+    return fmt::format("{} {}", enumerate(nodes), nodes.size() == 1 ? one : many);
+  };
+  if (going.empty()) return say(gone, "was destroyed", "were destroyed");
+  const std::string now = say(going, "is being destroyed", "are being destroyed");
+  return gone.empty()
+             ? now
+             : fmt::format("{}, and {}", say(gone, "was destroyed", "were destroyed"), now);
+}
+
 void add(engine::Summary& sum, const engine::Summary& more) {
   sum.create += more.create;
   sum.update += more.update;
@@ -78,6 +94,10 @@ void add(engine::Summary& sum, const engine::Summary& more) {
 }
 
 }  // namespace
+
+std::string begin_of(const state::Teardown& teardown) {
+  return rocca::to_string(std::chrono::floor<std::chrono::seconds>(teardown.since));
+}
 
 void Run::Impl::record_teardown(Look& look, const DownOptions& how) {
   if (look.plan.steps.empty()) return;
@@ -257,7 +277,7 @@ void Run::Impl::plan_recreation(Look& look, const std::set<std::string>& shared_
 void Run::Impl::add_notice(Look& look) const {
   if (!look.prior.teardown) return;
   const std::string& name = cluster.name();
-  const std::string since = rocca::to_string(look.prior.teardown->since);
+  const std::string since = begin_of(*look.prior.teardown);
   engine::Plan& plan = look.plan;
   switch (look.course) {
     case Course::Proceed:
@@ -277,15 +297,23 @@ void Run::Impl::add_notice(Look& look) const {
       return;
     }
     case Course::Recreate: {
-      std::vector<std::string> left;
-      for (const engine::Planned& step : look.remains->plan.steps)
-        if (engine::kind_of(step.address) == "vm") left.push_back(node_of(step.address));
+      const std::vector<std::string> destroyed = destroyed_by_teardown(look.planes);
+      std::vector<std::string> left, going;
+      for (const engine::Planned& step : look.remains->plan.steps) {
+        if (engine::kind_of(step.address) != "vm") continue;
+        const std::string node = node_of(step.address);
+        const bool counts_as_gone =
+            std::find(destroyed.begin(), destroyed.end(), node) != destroyed.end();
+        (counts_as_gone ? going : left).push_back(node);
+      }
       plan.notice = fmt::format(
-          "The teardown of {} that began at {} was interrupted after {} had been destroyed: the "
-          "cluster cannot be kept. {} then {} is created again, with an empty etcd. Save what you "
-          "need of it before `rocca up`. To finish the teardown only: `rocca down {}`.",
-          name, since, enumerate(destroyed_by_teardown(look.planes)),
-          left.empty() ? std::string("No VM remains;")
+          "The teardown of {} that began at {} was interrupted after it had begun to destroy "
+          "control "
+          "planes ({}): the cluster cannot be kept. {} then {} is created again, with an empty "
+          "etcd. Save what you need of it before `rocca up`. To finish the teardown only: `rocca "
+          "down {}`.",
+          name, since, destroyed_text(destroyed, going),
+          left.empty() ? std::string("No other VM remains;")
                        : fmt::format("{} remain{} and {} destroyed first ({}; data-loss),",
                                      plural(left.size(), "VM"), left.size() == 1 ? "s" : "",
                                      left.size() == 1 ? "is" : "are", enumerate(left)),

@@ -261,7 +261,7 @@ ClusterStatus Run::status() {
     status.teardown = !look.plan.notice.empty()
                           ? look.plan.notice
                           : fmt::format("A teardown that began at {} was interrupted.",
-                                        rocca::to_string(look.prior.teardown->since));
+                                        begin_of(*look.prior.teardown));
   const auto backup = look.prior.notes.find("backup/last");
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
   status.healthy =

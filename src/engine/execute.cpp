@@ -387,9 +387,7 @@ class Execution {
       return;
     }
     schedule_.hold(step.address);
-    state::Record announcement = begun(step, unknown_receipt, runner_.clock());
-    announcement.item.facts = step.resource->announced();
-    journal_.add({std::move(announcement)}, [this, &step](const Error* error) {
+    journal_.add(announcement_of(step, runner_.clock()), [this, &step](const Error* error) {
       if (error != nullptr) {
         fail(step, *error);
       } else {

@@ -170,12 +170,12 @@ std::optional<Effect> parse_effect(const std::string& text) {
   return std::nullopt;
 }
 
-Verdict may_run(Effect effect, const EffectPolicy& policy) {
+Verdict may_run(Effect effect, const EffectPolicy& policy, bool confirmed) {
   if (effect == Effect::None) return allow();
   if (policy.protect && (effect == Effect::Replace || effect == Effect::DataLoss))
     return refuse(fmt::format("the cluster has protect: true, and this is a change of class {}",
                               to_string(effect)));
-  if (policy.allowed.contains(effect)) return allow();
+  if (confirmed || policy.allowed.contains(effect)) return allow();
   return refuse(
       fmt::format("a change of class {} is not allowed without being asked for: --allow {}",
                   to_string(effect), to_string(effect)));

@@ -95,6 +95,8 @@ struct EffectPolicy {
 };
 
 /// May a change of this class run? The reason of a refusal names the flag that allows it.
-Verdict may_run(Effect effect, const EffectPolicy& policy);
+/// `confirmed`: the user has allowed it before, in a run that was interrupted; only `protect` still
+/// refuses it.
+Verdict may_run(Effect effect, const EffectPolicy& policy, bool confirmed = false);
 
 }  // namespace rocca::engine

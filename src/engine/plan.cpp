@@ -97,7 +97,7 @@ class Planner {
       return;
     }
     guard(change);
-    actions_[address] = change.action;
+    decided_[address] = {change.action, change.confirmed};
     count(plan.summary, change);
     plan.effect = std::max({plan.effect, change.effect, change.perhaps});
     Planned step;
@@ -115,13 +115,14 @@ class Planner {
   Change change_of_wanted(const Resource& resource, const std::optional<Live>& live) const {
     if (live)
       for (const std::string& needed : graph_.needed_by(resource.address())) {
-        const auto action = actions_.find(needed);
-        if (action == actions_.end() || action->second != Action::Replace) continue;
+        const auto decided = decided_.find(needed);
+        if (decided == decided_.end() || decided->second.action != Action::Replace) continue;
         if (!resource.goes_with(needed)) continue;
         Change change = resource.diff(std::nullopt);
         if (change.action == Action::Create) change.action = Action::Replace;
         change.reason = fmt::format("goes with {}, which is replaced", needed);
         change.effect = std::max(change.effect, Effect::Replace);
+        change.confirmed = decided->second.confirmed;
         return change;
       }
     return resource.diff(live);
@@ -129,7 +130,7 @@ class Planner {
 
   void guard(Change& change) const {
     if (!change.refusal.empty() || change.effect == Effect::None) return;
-    const Verdict verdict = may_run(change.effect, options_.policy);
+    const Verdict verdict = may_run(change.effect, options_.policy, change.confirmed);
     if (!verdict.allowed) change.refusal = verdict.reason;
   }
 
@@ -166,7 +167,7 @@ class Planner {
       const std::string needed = std::move(open.back());
       open.pop_back();
       if (!seen.insert(needed).second) continue;
-      if (actions_.contains(needed)) {
+      if (decided_.contains(needed)) {
         near.insert(needed);
         continue;
       }
@@ -192,6 +193,8 @@ class Planner {
       if (known == prior_.items.end()) return;
       record.kind = state::Record::Kind::Gone;
       plan.found.push_back(std::move(record));
+      for (const std::string& name : resource.forgotten_notes())
+        if (prior_.notes.contains(name)) plan.found.push_back(note_of(name, "", observed_.at));
       return;
     }
     record.kind = state::Record::Kind::Settled;
@@ -226,7 +229,11 @@ class Planner {
   const Observed& observed_;
   const state::State& prior_;
   const PlanOptions& options_;
-  std::map<std::string, Action> actions_;  // of those that change
+  struct Decided {
+    Action action = Action::None;
+    bool confirmed = false;
+  };
+  std::map<std::string, Decided> decided_;  // those that change
 };
 
 }  // namespace

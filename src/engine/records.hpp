@@ -23,6 +23,16 @@ inline state::Item settled_item(const Resource& resource, const Live& live, Inst
   return item;
 }
 
+/// An empty value removes the note.
+inline state::Record note_of(const std::string& name, const std::string& value, Instant at) {
+  state::Record record;
+  record.kind = state::Record::Kind::Note;
+  record.name = name;
+  record.value = value;
+  record.at = at;
+  return record;
+}
+
 /// The same thing, settled and with no act in flight, whenever it did so.
 inline bool same_but_time(const state::Item& a, const state::Item& b) {
   return a.facts == b.facts && a.applied == b.applied && a.needs == b.needs &&

@@ -62,6 +62,9 @@ struct Change {
   /// meanwhile, all waits in a row end within the kind's patience, and none of them is judged as a
   /// change without effect.
   bool waits = false;
+  /// The user agreed to this cost before: an earlier run began it with that permission and was
+  /// interrupted. It needs no further permission.
+  bool confirmed = false;
 
   bool none() const { return action == Action::None && refusal.empty(); }
   friend bool operator==(const Change&, const Change&) = default;
@@ -157,7 +160,11 @@ class Resource {
   /// `probe_unknown`. For acts that must not be repeated (bootstrap, apply in maintenance mode).
   virtual bool announces(const Change&) const { return false; }
   /// Facts that are written with the announcement, and kept until the thing settles or is gone.
-  virtual Fields announced() const { return {}; }
+  virtual Fields announced(const Change&) const { return {}; }
+  /// Notes of the state that are written with the announcement; an empty value removes the note.
+  virtual Fields announced_notes(const Change&) const { return {}; }
+  /// Notes of the state that are removed when the resource is gone.
+  virtual std::vector<std::string> forgotten_notes() const { return {}; }
   /// What must be remembered beside the thing itself once it has settled, in the same write: that
   /// etcd was bootstrapped (Record::Kind::Bootstrapped), a note. The engine fills in `at`.
   virtual std::vector<state::Record> remembers(const Live&) const { return {}; }

@@ -60,7 +60,7 @@ std::optional<Error> refuse(Step& step, const EffectPolicy& policy) {
                              to_string(change.effect), to_string(step.bound)))
         .hint("look at a new `rocca plan`, and run `rocca up` again");
   if (change.effect != Effect::None && !harmless) {
-    const Verdict verdict = may_run(change.effect, policy);
+    const Verdict verdict = may_run(change.effect, policy, change.confirmed);
     if (!verdict.allowed) return Error(Fault::Refused, verdict.reason);
   }
   return no_progress(step);
@@ -82,6 +82,14 @@ state::Record begun(const Step& step, const std::string& receipt, Instant now) {
   return record;
 }
 
+std::vector<state::Record> announcement_of(const Step& step, Instant now) {
+  std::vector<state::Record> records{begun(step, unknown_receipt, now)};
+  records.front().item.facts = step.resource->announced(step.change);
+  for (const auto& [name, value] : step.resource->announced_notes(step.change))
+    records.push_back(note_of(name, value, now));
+  return records;
+}
+
 std::vector<state::Record> records_of(const Step& step, const state::State& state, Duration took,
                                       Instant now) {
   std::vector<state::Record> records;
@@ -92,6 +100,8 @@ std::vector<state::Record> records_of(const Step& step, const state::State& stat
   if (!step.live) {
     record.kind = state::Record::Kind::Gone;
     if (known != state.items.end() || step.acts > 0) records.push_back(record);
+    for (const std::string& name : step.resource->forgotten_notes())
+      if (state.notes.contains(name)) records.push_back(note_of(name, "", now));
   } else {
     record.kind = state::Record::Kind::Settled;
     record.item = settled_item(*step.resource, *step.live, now);

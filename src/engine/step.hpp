@@ -76,6 +76,8 @@ std::string describe(const Step& step);
 /// What the journal is told when an act begins, and when the step has settled (nothing, if it knows
 /// all that already).
 state::Record begun(const Step& step, const std::string& receipt, Instant now);
+/// Written before an operation that is announced (Resource::announces).
+std::vector<state::Record> announcement_of(const Step& step, Instant now);
 std::vector<state::Record> records_of(const Step& step, const state::State& state, Duration took,
                                       Instant now);
 

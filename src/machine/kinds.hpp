@@ -18,7 +18,7 @@ std::string access_address(const std::string& cluster);
 // Each makes one resource, or all of its kind.
 Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node& node);
 Made make_bootstrap(const Cluster& cluster, const Ground& ground);
-Made make_member(const Cluster& cluster, const spec::Node& node);
+Made make_member(const Cluster& cluster, const Ground& ground, const spec::Node& node);
 Made make_vip(const Cluster& cluster);
 Made make_access(const Cluster& cluster);
 

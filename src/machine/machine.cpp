@@ -6,6 +6,7 @@
 #include "machine/kinds.hpp"
 #include "machine/kubernetes_rollout.hpp"
 #include "machine/machine_identity.hpp"
+#include "machine/node_removal.hpp"
 #include "machine/quorum.hpp"
 #include "platform/kinds.hpp"
 #include "platform/survey.hpp"
@@ -113,6 +114,7 @@ class MachineKind final : public Thing {
     bool by_agent = false;                        // where it is, its VM's guest agent tells
     bool endpoint_from_dhcp = false;              // it is the first control plane's lease
     talos::Secrecy secrecy;                       // what may be shown of what it runs
+    bool reset_begun = false;                     // by a removal that was interrupted
   };
   /// `rendered` is there when nothing but the spec decides what it says.
   MachineKind(About about, Wish wish, std::string wanted, std::shared_ptr<const Secret> rendered)
@@ -165,6 +167,7 @@ class MachineKind final : public Thing {
       case talos::Door::Ours:
         break;
     }
+    if (is_resetting(sight)) return Live{"", {{door, "closed"}, {told, "it is being reset"}}, {}};
     const bool ours = sight.door == talos::Door::Ours;
     talos::Client client = ours ? world.talos(live.id) : world.maintenance(live.id);
     const std::optional<Uuid> shown = shown_uuid(client);
@@ -251,8 +254,14 @@ class MachineKind final : public Thing {
   }
 
   bool announces(const Change& change) const override { return change.action == Action::Create; }
+  /// It is in maintenance mode: from now on what counts is the configuration that is sent to it.
+  Fields announced_notes(const Change&) const override {
+    return wish_.reset_begun ? Fields{{reset_note(wish_.node), ""}} : Fields{};
+  }
 
   Progress probe(World& world, const Receipt& receipt) const override {
+    // Of a removal that was interrupted: the machine is read to see how far that came.
+    if (is_reset_receipt(receipt)) return Ready{};
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
     if (const auto disturbance = Disturbance::parse(receipt.token))
       return until_well_again(world, *disturbance, where.address);
@@ -270,6 +279,8 @@ class MachineKind final : public Thing {
   /// itself; only a node that stays as it is for a while did not get it.
   Progress probe_unknown(World& world) const override {
     const Whereabouts where = whereabouts(world, wish_.node, wish_.uuid);
+    // What was announced last is the reset of an interrupted removal, not a configuration.
+    if (wish_.reset_begun) return Ready{};
     // One that was changed while it ran may have been cut off by it.
     if (const auto changed = find_disturbance(world, wish_.node); changed && !changed->restarts)
       return until_well_again(world, *changed, where.address);
@@ -473,7 +484,7 @@ class MachineKind final : public Thing {
       const auto sight = talos::look_through(world.transport, access, world.stop);
       Live answer = live;
       talos::Client client{world.transport, access, world.stop};
-      if (!sight || shown_uuid(client) != wish_.uuid) return false;
+      if (!sight || is_resetting(*sight) || shown_uuid(client) != wish_.uuid) return false;
       read_ours(world, client, wish_.uuid, answer);
       world.survey.saw(wish_.node, *sight);
       live = std::move(answer);
@@ -818,6 +829,7 @@ Made make_machine(const Cluster& cluster, const Ground& ground, const spec::Node
                             !spec.kubernetes.endpoint && !planes.front()->address;
   if (wish.endpoint_from_dhcp && planes.front()->name != node.name)
     needs.push_back(machine_address(planes.front()->name));
+  wish.reset_begun = find_begun_removal(ground, node.name).reset;
   wish.secrecy = {secrets_in(cluster.around), talos::digest_key(cluster.bundle())};
   if (const state::Item* item = ground.item(machine_address(node.name))) {
     wish.applied = item->settled ? item->applied : "";

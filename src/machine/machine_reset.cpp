@@ -22,8 +22,6 @@ constexpr const char* stage = "stage";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
 
-constexpr std::string_view until_reset = "reset ";  // a receipt, and where it was
-
 std::string reset_of(const std::string& node) {
   return "reset of " + node + " that was there before";
 }
@@ -83,18 +81,29 @@ class LeftoverMachine final : public Thing {
     }
     world.survey.wait_begins(reset_of(leaver_.node), "reset", 0s);
     if (!is_leaving(sight)) send_away(world, its);
-    return {std::string(until_reset) + live.id, "reset"};
+    return {std::string(reset_receipt) + live.id, "reset"};
   }
 
   Progress probe(World& world, const Receipt& receipt) const override {
     if (receipt.token.empty()) return Ready{};
     // An older receipt does not say where.
-    const bool says = receipt.token.starts_with(until_reset);
-    return await_silence(world, says ? at(receipt.token.substr(until_reset.size())) : leaver_);
+    return await_silence(world, is_reset_receipt(receipt)
+                                    ? at(receipt.token.substr(reset_receipt.size()))
+                                    : leaver_);
   }
 
-  /// As for VMs: see LeftoverVm.
-  bool announces(const Change&) const override { return leaver_.with_all; }
+  /// With the whole cluster: as for VMs, see LeftoverVm. Of one node: a reset wipes its disk, and
+  /// the next run must know that even if this one is killed, because the spec may want the node
+  /// again.
+  bool announces(const Change&) const override { return true; }
+  Fields announced_notes(const Change&) const override {
+    return leaver_.with_all ? Fields{} : Fields{{reset_note(leaver_.node), announced_value}};
+  }
+  /// A wiped VM is still there when its machine is gone.
+  std::vector<std::string> forgotten_notes() const override {
+    if (!leaver_.stays) return {};
+    return {cordon_note(leaver_.node), reset_note(leaver_.node)};
+  }
 
   std::vector<Lane> lanes(const Change*) const override {
     return {{"talos/" + leaver_.node, 1, Lane::Hold::Call}};

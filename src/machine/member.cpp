@@ -4,6 +4,7 @@
 #include "machine/discover.hpp"
 #include "machine/kinds.hpp"
 #include "machine/node_object.hpp"
+#include "machine/node_removal.hpp"
 #include "machine/quorum.hpp"
 #include "platform/kinds.hpp"
 #include "platform/survey.hpp"
@@ -20,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* healthy = "healthy";
+constexpr const char* scheduling = "scheduling";  // a field: may Pods be scheduled there
 
 /// A node that does its work: etcd's member for a control plane, a running machine for a worker.
 class MemberKind final : public Thing {
@@ -28,6 +30,7 @@ class MemberKind final : public Thing {
     std::string node, host_name;
     bool control_plane = false;
     Duration timeout{};
+    BegunRemoval removal{};  // that was interrupted: the spec wants the node again
   };
   MemberKind(About about, Wish wish) : Thing(std::move(about)), wish_(std::move(wish)) {}
 
@@ -37,32 +40,44 @@ class MemberKind final : public Thing {
     const auto seen = wish_.control_plane ? std::nullopt : world.survey.just_seen(wish_.node);
     const bool runs = seen && talos::until_running(*seen).done;
     const std::string problem = runs ? "" : trouble(world);
-    return Live{wish_.host_name,
-                {{"health", problem.empty() ? healthy : problem}},
-                {{"node", wish_.node},
-                 {"name", wish_.host_name},
-                 {"role", wish_.control_plane ? "controlplane" : "worker"}}};
+    Live live{wish_.host_name,
+              {{"health", problem.empty() ? healthy : problem}},
+              {{"node", wish_.node},
+               {"name", wish_.host_name},
+               {"role", wish_.control_plane ? "controlplane" : "worker"}}};
+    if (problem.empty() && wish_.removal.cordon) read_scheduling(world, live);
+    return live;
   }
 
   Change diff(const std::optional<Live>& live) const override {
     if (!live) return create("the machine has no configuration yet");
     const std::string& health = live->fields.at("health");
-    if (health == healthy) return {};
     Change change;
     change.action = Action::Update;
     change.effect = Effect::Live;
+    if (health == healthy) {
+      if (!live->fields.contains(scheduling)) return {};
+      change.fields.push_back({scheduling, live->fields.at(scheduling), "on", Effect::Live});
+      change.reason = "its removal was interrupted after rocca had cordoned it";
+      return change;
+    }
     change.reason = "waits for " + health;
     change.waits = true;
     return change;
   }
 
-  Receipt apply(World& world, const Change&, const std::optional<Live>&) const override {
+  Receipt apply(World& world, const Change& change, const std::optional<Live>&) const override {
+    if (!change.fields.empty()) {
+      uncordon_node(world, wish_.host_name);
+      return {"", "uncordon"};
+    }
     world.survey.wait_begins(address(), coming_up(), 0s);
     return {"healthy", "wait", world.survey.too_early(address()),
             "the node to join and be healthy"};
   }
 
-  Progress probe(World& world, const Receipt&) const override {
+  Progress probe(World& world, const Receipt& receipt) const override {
+    if (receipt.token.empty()) return Ready{};
     std::optional<Told> told;
     const std::string problem = trouble(world, &told);
     if (!problem.empty() && wish_.control_plane && told) {
@@ -80,6 +95,18 @@ class MemberKind final : public Thing {
     return {{"talos/" + wish_.node, 1, Lane::Hold::Call}};
   }
   Duration patience(const Change&) const override { return wish_.timeout; }
+  /// The node is healthy and not cordoned: what an interrupted removal did to it is undone.
+  std::vector<state::Record> remembers(const Live&) const override {
+    std::vector<state::Record> records;
+    if (!wish_.removal.any()) return records;
+    for (const std::string& name : {cordon_note(wish_.node), reset_note(wish_.node)}) {
+      state::Record record;
+      record.kind = state::Record::Kind::Note;
+      record.name = name;
+      records.push_back(std::move(record));
+    }
+    return records;
+  }
   bool explains() const override { return true; }
   std::optional<engine::Explanation> explain(World& world) const override {
     return explain_node(world, wish_.node);
@@ -96,6 +123,16 @@ class MemberKind final : public Thing {
  private:
   std::string coming_up() const {
     return wish_.control_plane ? "a control plane to come up" : "a worker to come up";
+  }
+
+  void read_scheduling(World& world, Live& live) const {
+    try {
+      if (is_cordoned(world, wish_.host_name)) live.fields[scheduling] = "off";
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted || error.fault() == Fault::Bug) throw;
+      live.fields["health"] =
+          fmt::format("Kubernetes to say whether it is cordoned ({})", error.message());
+    }
   }
 
   /// What it waits for; empty: it is as it should be.
@@ -137,7 +174,8 @@ class MemberKind final : public Thing {
 /// answers there is nobody to tell.
 class LeftoverMember final : public Thing {
  public:
-  LeftoverMember(About about, std::string name) : Thing(std::move(about)), name_(std::move(name)) {}
+  LeftoverMember(About about, std::string node, std::string name)
+      : Thing(std::move(about)), node_(std::move(node)), name_(std::move(name)) {}
 
   std::optional<Live> read(World& world) const override {
     const auto node = find_node_object(world, name_);
@@ -160,6 +198,12 @@ class LeftoverMember final : public Thing {
     return {"", "cordon"};
   }
   Progress probe(World&, const Receipt&) const override { return Ready{}; }
+  /// If the spec wants the node again before it is gone, the cordon must be undone; one that the
+  /// user set before is left alone.
+  bool announces(const Change&) const override { return true; }
+  Fields announced_notes(const Change&) const override {
+    return {{cordon_note(node_), announced_value}};
+  }
   std::vector<Lane> lanes(const Change*) const override { return {}; }
   Duration patience(const Change&) const override { return 2min; }
 
@@ -167,7 +211,7 @@ class LeftoverMember final : public Thing {
   Fields wishes() const override { return {}; }
 
  private:
-  std::string name_;
+  std::string node_, name_;
 };
 
 }  // namespace
@@ -176,12 +220,13 @@ std::string member_address(const std::string& node) {
   return "member/" + node;
 }
 
-Made make_member(const Cluster& cluster, const spec::Node& node) {
+Made make_member(const Cluster& cluster, const Ground& ground, const spec::Node& node) {
   MemberKind::Wish wish;
   wish.node = node.name;
   wish.host_name = node.host_name;
   wish.control_plane = node.control_plane();
   wish.timeout = cluster.spec.timeouts.boot + cluster.spec.timeouts.bootstrap;
+  wish.removal = find_begun_removal(ground, node.name);
   return std::make_shared<MemberKind>(
       Thing::About{member_address(node.name),
                    {machine_address(node.name), bootstrap_address(cluster.name())},
@@ -192,7 +237,9 @@ Made make_member(const Cluster& cluster, const spec::Node& node) {
 Made leftover_member(const Cluster& cluster, const Leftover& leftover) {
   const std::string name = fact(leftover.facts, "name");
   if (name.empty()) return leftover_memory(cluster, leftover);
-  return std::make_shared<LeftoverMember>(Thing::About{leftover.address, leftover.needs, ""}, name);
+  const std::string node = leftover.address.substr(leftover.address.find('/') + 1);
+  return std::make_shared<LeftoverMember>(Thing::About{leftover.address, leftover.needs, ""}, node,
+                                          name);
 }
 
 }  // namespace rocca::resources

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "kube/client.hpp"
 #include "kube/node.hpp"
+#include "machine/kubernetes_api.hpp"
 #include "machine/quorum.hpp"
 #include "platform/survey.hpp"
 #include "talosconfig/input.hpp"
@@ -76,6 +77,20 @@ std::optional<NodeObject> find_node_object(World& world, const std::string& name
 
 void cordon_node(World& world, const std::string& name) {
   with_kubernetes(world, [&](kube::Client& client) { kube::cordon(client, name); });
+}
+
+bool is_cordoned(World& world, const std::string& name) {
+  bool cordoned = false;
+  at_kubernetes(world, [&](kube::Client& client) {
+    const auto object = client.find(kube::path_of(kube::nodes, "", name));
+    const text::Value* mark = object ? object->find({"spec", "unschedulable"}) : nullptr;
+    cordoned = mark != nullptr && mark->as_bool().value_or(false);
+  });
+  return cordoned;
+}
+
+void uncordon_node(World& world, const std::string& name) {
+  at_kubernetes(world, [&](kube::Client& client) { kube::cordon(client, name, /*on=*/false); });
 }
 
 void remove_node_object(World& world, const std::string& name, const std::string& uid) {

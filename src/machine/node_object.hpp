@@ -18,6 +18,10 @@ struct NodeObject {
 std::optional<NodeObject> find_node_object(World& world, const std::string& name);
 /// Nothing new is scheduled there.
 void cordon_node(World& world, const std::string& name);
+/// False also where there is no such Node. Throws while no API server answers.
+bool is_cordoned(World& world, const std::string& name);
+/// Pods are scheduled there again. Throws while no API server answers.
+void uncordon_node(World& world, const std::string& name);
 /// Talos never removes it by itself.
 void remove_node_object(World& world, const std::string& name, const std::string& uid);
 

@@ -18,9 +18,31 @@ talos::Sight look_at(World& world, const Leaver& leaver) {
   return sight;
 }
 
+std::string cordon_note(const std::string& node) {
+  return fmt::format("removal/{}/cordon", node);
+}
+
+std::string reset_note(const std::string& node) {
+  return fmt::format("removal/{}/reset", node);
+}
+
+BegunRemoval find_begun_removal(const Ground& ground, const std::string& node) {
+  return {ground.prior.notes.contains(cordon_note(node)),
+          ground.prior.notes.contains(reset_note(node))};
+}
+
 bool is_leaving(const talos::Sight& sight) {
   return sight.status && (sight.status->stage == talos::Stage::Resetting ||
                           sight.status->stage == talos::Stage::ShuttingDown);
+}
+
+bool is_resetting(const talos::Sight& sight) {
+  return sight.door == talos::Door::Ours && sight.status &&
+         sight.status->stage == talos::Stage::Resetting;
+}
+
+bool is_reset_receipt(const Receipt& receipt) {
+  return receipt.token.starts_with(reset_receipt);
 }
 
 Receipt send_away(World& world, const Leaver& leaver) {

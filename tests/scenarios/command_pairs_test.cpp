@@ -1,10 +1,12 @@
-// Every ordered pair of commands: the first is killed before and after everything it does to the
-// world outside, the second runs to its end, and `up` then converges with an empty plan behind it.
-// The commands are the program's own, words and all, on the simulated data centre. CTest tries a
-// sample of the edges; ROCCA_SWEEP_EVERY=1 tries each one.
+// Ordered pairs of commands: the first is killed before and after each of its requests and writes,
+// the second runs to its end, and `up` then converges with an empty plan behind it. The commands
+// are the program's own, as a user types them, on the simulated data centre. CTest tries a sample
+// of the edges; ROCCA_SWEEP_EVERY=1 tries each one.
 
 #include "cli/app.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "lab/kube/json.hpp"
+#include "lab/machines/clusters.hpp"
 #include "scenarios/engine_machines.hpp"
 #include "secrets/age/age.hpp"
 #include "secrets/sops/sops.hpp"
@@ -80,6 +82,9 @@ class CommandRig : public ClusterRig {
         replace_all(pools(1, 3), "memory: 8GiB, cores: 4", "memory: 8GiB, cores: 6"));
   }
 
+  /// A worker less: `up` cordons it, resets it and destroys its VM.
+  static std::string smaller_spec() { return static_spec(pools(1, 1)); }
+
   int command(const std::vector<std::string>& words) {
     std::istringstream in;
     std::ostringstream out, err;
@@ -111,6 +116,16 @@ class CommandRig : public ClusterRig {
     parker.use(nullptr);
     said = out.str() + err.str();
     return code;
+  }
+
+  /// Nodes of the Kubernetes cluster on which nothing is scheduled.
+  std::vector<std::string> cordoned_nodes() {
+    std::vector<std::string> all;
+    lab::Kubernetes* kubernetes = home.estate.clusters().find("blue");
+    if (kubernetes == nullptr || kubernetes->api() == nullptr) return all;
+    for (const auto& [key, node] : kubernetes->api()->storage().all("/nodes"))
+      if (lab::kube::bool_at(*node, {"spec", "unschedulable"})) all.push_back(key.name);
+    return all;
   }
 
   void must(const std::vector<std::string>& words) {
@@ -147,21 +162,31 @@ const std::vector<Command>& commands() {
   return all;
 }
 
+/// `up` of a spec that has one worker less.
+const Command& removal() {
+  static const Command remove{"remove", bring_up, 7};
+  return remove;
+}
+
 using Pair = std::pair<Command, Command>;
 
 std::vector<Pair> pairs() {
   std::vector<Pair> all;
   for (const Command& first : commands())
     for (const Command& second : commands()) all.emplace_back(first, second);
+  // The worker is put back, everything goes, or the removal goes on.
+  all.emplace_back(removal(), commands()[0]);
+  all.emplace_back(removal(), commands()[1]);
+  all.emplace_back(removal(), removal());
   return all;
 }
 
 class CommandPairs : public testing::TestWithParam<Pair> {};
 
 /// The second command runs to its end, whatever the first one has left; then `up` converges.
-std::string finish(CommandRig& rig, const Command& first, const Command& second) {
+std::string finish(CommandRig& rig, const Command& second) {
   // Back to the old spec: what was being removed or changed is wanted again as it was.
-  if (first.name == "changed" && second.name == "up") rig.write_spec(CommandRig::spec());
+  if (second.name == "up") rig.write_spec(CommandRig::spec());
   if (second.name == "changed") rig.write_spec(CommandRig::changed_spec());
   if (second.name == "accept") {
     // It may have nothing to accept, or be refused: it must not stand in anybody's way.
@@ -175,6 +200,10 @@ std::string finish(CommandRig& rig, const Command& first, const Command& second)
   rig.must(bring_up);
   rig.must({"plan", "/clusters/blue"});
   rig.must({"status", "/clusters/blue", "--exit-code"});
+  // A removal that was taken back leaves no Node cordoned.
+  if (second.name == "up")
+    for (const std::string& node : rig.cordoned_nodes())
+      throw Error(Fault::Bug, node + " is still cordoned");
   return fmt::format("{} VMs", rig.home.dc.vms.size());
 }
 
@@ -189,12 +218,13 @@ TEST_P(CommandPairs, ConvergeWhereverTheFirstIsKilled) {
     rig.home.world.run_for(1min);
   }
   if (first.name == "changed") rig.write_spec(CommandRig::changed_spec());
+  if (first.name == "remove") rig.write_spec(CommandRig::smaller_spec());
   KillSweep::Options options;
   options.every = every(first.sample);
   options.run = [&, &words = first.words] { rig.must(words); };
   options.recover = [] {};
   options.died = [&] { rig.die(); };
-  options.end_state = [&, &first = first, &second = second] { return finish(rig, first, second); };
+  options.end_state = [&, &second = second] { return finish(rig, second); };
   KillSweep sweep{options};
   test::EdgeTransport wire{rig.wire, sweep};
   test::EdgeFiles files{rig.files, sweep};
@@ -209,6 +239,74 @@ TEST_P(CommandPairs, ConvergeWhereverTheFirstIsKilled) {
 void PrintTo(const Command& command, std::ostream* out) {
   *out << command.name;
 }
+
+/// `down --reset-existing` of machines that were there before: some are reset when it is killed.
+struct ResetPair {
+  std::string machines;  // "alone": the whole cluster is made of them; "beside VMs"
+  Command second;
+};
+
+void PrintTo(const ResetPair& pair, std::ostream* out) {
+  *out << pair.machines << ", then " << pair.second.name;
+}
+
+std::string existing_spec(const std::string& machines) {
+  const std::string worker = "    metal: { role: worker, address: 10.0.3.2, existing: true }\n";
+  if (machines == "beside VMs")
+    return static_spec("  nodes:\n    cp-1: { role: controlplane, address: 10.0.1.11 }\n" + worker);
+  return static_spec(
+      "  nodes:\n    cp-1: { role: controlplane, address: 10.0.3.1, existing: true }\n" + worker);
+}
+
+const Command& reset_all() {
+  static const Command reset{
+      "reset", {"down", "/clusters/blue", "--reset-existing", "--confirm", "blue"}, 7};
+  return reset;
+}
+
+std::vector<ResetPair> reset_pairs() {
+  std::vector<ResetPair> all;
+  for (const char* machines : {"alone", "beside VMs"})
+    for (const Command& second : {reset_all(), commands()[0], commands()[1]})
+      all.push_back({machines, second});
+  return all;
+}
+
+class ResetPairs : public testing::TestWithParam<ResetPair> {};
+
+TEST_P(ResetPairs, ConvergeWhereverTheResetIsKilled) {
+  const auto& [machines, second] = GetParam();
+  CommandRig rig;
+  if (machines == "alone") make_machine(rig, 700, "10.0.3.1");
+  make_machine(rig, 701, "10.0.3.2");
+  rig.write_spec(existing_spec(machines));
+  rig.must(bring_up);
+  KillSweep::Options options;
+  options.every = every(reset_all().sample);
+  options.run = [&] { rig.must(reset_all().words); };
+  options.recover = [] {};
+  options.died = [&] { rig.die(); };
+  options.end_state = [&, &second = second] {
+    rig.must(second.words);
+    rig.must(bring_up);
+    rig.must({"plan", "/clusters/blue"});
+    rig.must({"status", "/clusters/blue", "--exit-code"});
+    return fmt::format("{} VMs", rig.home.dc.vms.size());
+  };
+  KillSweep sweep{options};
+  test::EdgeTransport wire{rig.wire, sweep};
+  test::EdgeFiles files{rig.files, sweep};
+  rig.transport = &wire;
+  rig.door_files = &files;
+  const KillSweep::Result result = sweep.sweep();
+  fmt::print("reset of machines {} killed, then {}: {}\n", machines, second.name, result.summary());
+  EXPECT_THAT(result.failures, IsEmpty());
+  EXPECT_GT(result.tried, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ResetPairs, testing::ValuesIn(reset_pairs()), [](const auto& test) {
+  return replace_all(test.param.machines, " ", "_") + "_then_" + test.param.second.name;
+});
 
 INSTANTIATE_TEST_SUITE_P(All, CommandPairs, testing::ValuesIn(pairs()), [](const auto& test) {
   return test.param.first.name + "_then_" + test.param.second.name;

@@ -1,7 +1,7 @@
 // `down` is killed, and another command follows: what the cluster becomes is what the rule in
 // platform/teardown.hpp says, and nothing has to be done by hand.
 
-#include "scenarios/engine_machines.hpp"
+#include "scenarios/killed_run.hpp"
 #include "support/administrator.hpp"
 
 namespace rocca::scenarios {
@@ -13,80 +13,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// Ends the run once a request has been carried out: the process is gone, and Proxmox goes on.
-class DyingTransport final : public net::Transport {
- public:
-  DyingTransport(net::Transport& inner, std::string method, std::string part, unsigned number)
-      : inner_(inner), method_(std::move(method)), part_(std::move(part)), left_(number) {}
-  net::Response exchange(const net::Request& request, net::BodySink& sink,
-                         std::stop_token stop) override {
-    if (dead_) throw Error(Fault::Interrupted, "killed");
-    net::Response response = inner_.exchange(request, sink, std::move(stop));
-    if (request.method == method_ && request.url.find(part_) != std::string::npos && --left_ == 0)
-      dead_ = true;
-    return response;
-  }
-  bool died() const { return dead_; }
-
- private:
-  net::Transport& inner_;
-  std::string method_, part_;
-  unsigned left_;
-  bool dead_ = false;
-};
-
-/// A store that nothing is written to any more once the process is dead.
-class DyingStore final : public state::Store {
- public:
-  DyingStore(std::unique_ptr<state::Store> inner, const DyingTransport& process)
-      : inner_(std::move(inner)), process_(process) {}
-  std::string describe() const override { return inner_->describe(); }
-  std::optional<state::State> load() override { return inner_->load(); }
-  void append(std::span<const state::Record> records) override {
-    live();
-    inner_->append(records);
-  }
-  void replace(const state::State& state) override {
-    live();
-    inner_->replace(state);
-  }
-  void clear() override {
-    live();
-    inner_->clear();
-  }
-  std::unique_ptr<state::Lock> lock(const state::Holder& holder, bool force) override {
-    return inner_->lock(holder, force);
-  }
-  std::optional<state::Holder> holder() override { return inner_->holder(); }
-
- private:
-  void live() const {
-    if (process_.died()) throw Error(Fault::Interrupted, "killed");
-  }
-  std::unique_ptr<state::Store> inner_;
-  const DyingTransport& process_;
-};
-
 /// `down` is killed right after its nth request of this kind was carried out.
 void kill_down(ClusterRig& rig, const std::string& method, const std::string& part, unsigned number,
                resources::RunOptions options = {}) {
-  DyingTransport dying{rig.wire, method, part, number};
-  rig.transport = &dying;
-  rig.store =
-      std::make_unique<DyingStore>(state::local_store(rig.files, rig.folder + "/.rocca"), dying);
-  try {
-    static_cast<void>(rig.down(std::move(options)));
-  } catch (const Error&) {
-    // However it noticed: it is dead.
-  }
-  ASSERT_TRUE(dying.died());
-  rig.transport = nullptr;
-  rig.store.reset();
-  rig.new_runner();
-}
-
-state::State remembered(ClusterRig& rig) {
-  return state::local_store(rig.files, rig.folder + "/.rocca")->load().value_or(state::State{});
+  kill_run(rig, method, part, number, [&] { static_cast<void>(rig.down(std::move(options))); });
 }
 
 void destroy_by_hand(ClusterRig& rig, unsigned vmid) {
@@ -95,14 +25,6 @@ void destroy_by_hand(ClusterRig& rig, unsigned vmid) {
   rig.home.world.run_for(30s);
   client.start_destroy(test::owned("pve1", vmid), true);
   rig.home.world.run_for(30s);
-}
-
-ClusterRig& brought_up(ClusterRig& rig, const std::string& spec) {
-  rig.write_spec(spec);
-  const engine::Report report = rig.up();
-  EXPECT_TRUE(report.ok()) << problems(report);
-  rig.home.world.run_for(1min);
-  return rig;
 }
 
 /// It is still there when `down` has destroyed the others.
@@ -136,7 +58,7 @@ TEST(EngineTeardown, UpAfterADownThatDestroyedAControlPlaneCreatesTheClusterAgai
   ASSERT_LT(rig.home.dc.vms.size(), 5u);
   ASSERT_TRUE(remembered(rig).teardown);
   const engine::Plan plan = rig.plan();
-  EXPECT_THAT(plan.notice, HasSubstr("was interrupted after cp-"));
+  EXPECT_THAT(plan.notice, HasSubstr("was interrupted after it had begun to destroy"));
   EXPECT_THAT(plan.notice, HasSubstr("data-loss"));
   EXPECT_GT(plan.summary.destroy, 0u);
   EXPECT_EQ(plan.summary.refused, 0u) << "the destruction was confirmed when `down` was";
@@ -171,6 +93,33 @@ TEST(EngineTeardown, UpRightAfterAKilledDestroyCountsItAsGone) {
   brought_up(rig, static_spec(pools(1, 1)));
   kill_down(rig, "DELETE", "/qemu/100", 1);
   converges_now(rig, 2, 2);
+}
+
+/// How often a part is in a text.
+std::size_t times(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+// Proxmox lists a VM until its destroy is over: such a VM does not remain.
+TEST(EngineTeardown, TheNoticeNamesEveryControlPlaneOnceAndItsTimeInSeconds) {
+  ClusterRig rig;
+  brought_up(rig, static_spec(three_and_two));
+  let_ignore_shutdown(rig, 102);
+  rig.home.world.run_for(123ms);
+  arm(rig, "- task: { type: qmdestroy }\n  times: 0\n  hang: true\n");
+  kill_down(rig, "DELETE", destroys, 1);
+  ASSERT_TRUE(rig.home.dc.vms.contains(100)) << "its destroy has just begun";
+  const std::string notice = rig.plan().notice;
+  EXPECT_THAT(notice, HasSubstr("(cp-1 and cp-2 are being destroyed)"));
+  EXPECT_THAT(notice, HasSubstr("cp-3"));
+  for (const char* node : {"cp-1", "cp-2", "cp-3"}) EXPECT_LE(times(notice, node), 1u) << notice;
+  const std::size_t at = notice.find(" began at ");
+  ASSERT_NE(at, std::string::npos) << notice;
+  const std::string when = notice.substr(at + 10, notice.find(' ', at + 10) - at - 10);
+  EXPECT_EQ(when.size(), std::string("2026-01-02T03:04:05Z").size()) << when;
 }
 
 TEST(EngineTeardown, OnlyWorkersWereDestroyedAndTheClusterIsKept) {

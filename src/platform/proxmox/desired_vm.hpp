@@ -37,7 +37,9 @@ struct VmWish {
   bool pinned = false;  // the spec says its VM id
   bool begun = false;   // by an earlier run, and never settled
   bool bare = false;    // nothing was ever applied to its machine
-  Fields left;          // values that the user leaves as they were found, by field
+  /// An interrupted removal or replacement announced that the machine on it would be reset.
+  bool reset_begun = false;
+  Fields left;  // values that the user leaves as they were found, by field
 
   /// It was made by another tool: what the spec cannot say of it (notes, tags, order of boot,
   /// sockets, hardware addresses that nobody wrote down) stays as it was found.

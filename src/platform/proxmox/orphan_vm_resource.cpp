@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "machine/kinds.hpp"
+#include "machine/node_removal.hpp"
 #include "platform/kinds.hpp"
 #include "platform/proxmox/kinds.hpp"
 #include "platform/proxmox/orphan_vm.hpp"
@@ -154,6 +155,9 @@ class LeftoverVm final : public Thing {
   /// After a killed `down` it must be known which VMs it had begun with: `up` keeps a cluster whose
   /// control planes were lost in any other way.
   bool announces(const Change&) const override { return whole_cluster_; }
+  std::vector<std::string> forgotten_notes() const override {
+    return {cordon_note(identity_.node), reset_note(identity_.node)};
+  }
 
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes;

@@ -36,6 +36,7 @@ constexpr const char* rest_of_dead = "rest";
 constexpr const char* refused = "refused";
 constexpr const char* hint_of = "hint";
 constexpr const char* leaving = "leaving";  // how far one is that is switched off or replaced
+constexpr const char* system_disk = "system disk";  // a field: wiped by an interrupted removal
 constexpr const char* obstacle_field = "obstacle";
 constexpr const char* obstacle_hint = "obstacle hint";
 
@@ -68,6 +69,7 @@ class VmKind final : public Thing {
     live.facts[options_seen] = digest_options(config);
     if (const std::string lock = config.value_or("lock", ""); !lock.empty())
       live.facts["lock"] = lock;
+    if (may_be_wiped(world, row)) live.fields[system_disk] = "wiped";
     const Change change = difference(live.fields);
     if (wish_.pinned && row.vmid != wish_.create.vmid)
       if (const auto other = world.survey.find(world.proxmox(), wish_.create.vmid))
@@ -179,10 +181,21 @@ class VmKind final : public Thing {
   }
 
   /// The clone call takes no mark: what proves the clone must be durable before it is asked for.
+  /// Before a VM is replaced its machine is cordoned and reset: the next run must know that, even
+  /// if the spec no longer asks for a replacement.
   bool announces(const Change& change) const override {
-    return change.action == Action::Create && !wish_.from_template.empty();
+    return change.action == Action::Replace || makes_clone(change) ||
+           (change.action == Action::Create && wish_.reset_begun);
   }
-  Fields announced() const override {
+  Fields announced_notes(const Change& change) const override {
+    if (change.action == Action::Replace)
+      return {{cordon_note(wish_.node), announced_value},
+              {reset_note(wish_.node), announced_value}};
+    // What was reset is gone. A cordon is on the Node object, which may still be there.
+    return {{reset_note(wish_.node), ""}};
+  }
+  Fields announced(const Change& change) const override {
+    if (!makes_clone(change)) return {};
     return {{clone_nonce, wish_.nonce},
             {clone_vmid, std::to_string(wish_.create.vmid)},
             {clone_host, wish_.host},
@@ -243,6 +256,26 @@ class VmKind final : public Thing {
  private:
   std::string vmid_hint(proxmox::Vmid vmid) const {
     return fmt::format("nodes.{}.machine.vmid: {} keeps it where it is", wish_.node, vmid);
+  }
+
+  bool makes_clone(const Change& change) const {
+    return change.action == Action::Create && !wish_.from_template.empty();
+  }
+
+  /// An interrupted run announced that it would reset the machine on this VM. If that machine
+  /// answers and is not being reset, the reset was never asked for. If it does not answer, its disk
+  /// has to be taken for wiped: it would never boot again.
+  bool may_be_wiped(World& world, const proxmox::VmRow& row) const {
+    if (!wish_.reset_begun || world.survey.makes(row.vmid)) return false;
+    if (!runs(world, row)) return true;
+    const std::string where =
+        whereabouts(world, wish_.node, wish_.identity.uuid, Effort::Search).address;
+    if (where.empty()) return true;
+    const talos::Sight sight = talos::look(world.transport, world.patient_access(where), world.stop,
+                                           talos::Detail::Status);
+    if (sight.door != talos::Door::Ours || is_leaving(sight)) return true;
+    const auto system = world.talos(where).find_system_information();
+    return !system || system->uuid != wish_.identity.uuid;
   }
 
   Lane import_lane() const {
@@ -401,15 +434,35 @@ class VmKind final : public Thing {
         change.fields.push_back({name, value, "", Effect::DataLoss});
       }
     }
+    const bool wiped = seen.contains(system_disk);
+    // Data disks are not wiped by a reset: they are lost only now.
+    if (wiped)
+      change.fields.push_back({system_disk, seen.at(system_disk), "installed",
+                               wish_.disks.size() > 1 ? Effect::DataLoss : Effect::Replace});
     conclude(change);
     only_removal(change);
+    if (wiped) {
+      change.reason = fmt::format(
+          "the removal or replacement of {} was interrupted after its reset had been announced, "
+          "and "
+          "it does not answer",
+          wish_.node);
+      // There is nothing left to lose that the user had not agreed to lose.
+      change.confirmed = change.effect == Effect::Replace;
+    }
     // Each act on the way is another one: only what repeats itself makes no progress.
     if (const std::string how = fact(seen, leaving); !how.empty())
       change.fields.push_back({leaving, how, "", {}});
     if (change.action == Action::Replace && wish_.identity.adopted_vmid && change.refusal.empty()) {
-      change.refusal = fmt::format("{} would have to be made anew ({}), and it was taken over",
+      change.refusal = fmt::format("{} would have to be created again ({}), and it was adopted",
                                    wish_.node, change.reason);
-      change.hint = "put back what the spec says of it: rocca makes anew only what it has made";
+      change.hint = wiped
+                        ? fmt::format(
+                              "take nodes.{} out of rocca.lock, and a new VM is created in "
+                              "its place; or take it out of the spec to remove it",
+                              wish_.node)
+                        : "put back what the spec says of it: rocca replaces only VMs that it has "
+                          "created";
     }
     if (change.action == Action::Replace && wish_.control_plane && change.refusal.empty()) {
       change.refusal = fmt::format("{} would have to be made anew ({}), and it is a control plane",
@@ -427,7 +480,7 @@ class VmKind final : public Thing {
     if (change.action != Action::Replace) return;
     const bool rebuilds =
         std::any_of(change.fields.begin(), change.fields.end(), [](const FieldChange& field) {
-          return field.effect == Effect::Replace ||
+          return field.effect == Effect::Replace || field.field == system_disk ||
                  (field.effect == Effect::DataLoss && field.field.ends_with(".size"));
         });
     if (!rebuilds) change.action = Action::Update;
@@ -773,6 +826,7 @@ Made make_vm(const Cluster& cluster, const Ground& ground, const spec::Node& nod
     wish.begun = !item->receipt.empty();
     wish.bare = ground.item(machine_address(node.name)) == nullptr;
   }
+  wish.reset_begun = find_begun_removal(ground, node.name).reset;
   const std::string left = left_key(vm_address(node.name), "");
   for (auto note = ground.prior.notes.lower_bound(left);
        note != ground.prior.notes.end() && note->first.starts_with(left); ++note)
