@@ -102,8 +102,8 @@ void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string
 
 void RunWorlds::with(const std::string&, std::stop_token stop,
                      const std::function<void(World&)>& body) {
-  World world{cluster_,     survey_,      known_,         doors_.transport,
-              doors_.files, doors_.clock, doors_.entropy, std::move(stop)};
+  World world{cluster_,       survey_,      known_,         doors_.transport, doors_.files,
+              doors_.storage, doors_.clock, doors_.entropy, std::move(stop)};
   body(world);
 }
 
@@ -325,7 +325,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
     require_other_repository(cluster.spec, doors.files);
     with_world(*look, [&](World& world) {
       fetch_addons(cluster.spec, cluster.lock, *options.outside, world.transport, world.files,
-                   world.stop);
+                   *world.storage.manifests, world.stop);
     });
   }
   std::vector<Marked> marked;
@@ -527,7 +527,7 @@ std::unique_ptr<state::Lock> Run::Impl::take_lock() {
 void Run::Impl::write_lock(const spec::Lock& lock) {
   if (lock == written) return;
   if (options.locked) spec::require_unchanged(written, lock);
-  call("rocca.lock", [&] { spec::write_lock(doors.files, cluster.spec.folder, lock); });
+  call("rocca.lock", [&] { doors.storage.lock->write(lock); });
   written = lock;
 }
 

@@ -3,6 +3,7 @@
 #include "engine/execute.hpp"
 #include "engine/plan.hpp"
 #include "kubernetes/usable.hpp"
+#include "platform/storage.hpp"
 #include "platform/world.hpp"
 #include "state/store.hpp"
 
@@ -22,6 +23,8 @@ struct Doors {
   Entropy& entropy;
   engine::Runner& runner;
   state::Store& store;
+  /// What the cluster keeps between runs; what is null is kept in the spec's folder.
+  Storage storage = {};
 };
 
 struct Outside;

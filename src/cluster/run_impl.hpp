@@ -73,13 +73,15 @@ struct Run::Impl {
         doors(its_doors),
         options(std::move(its_options)),
         stop(std::move(its_stop)),
-        written(cluster.lock) {}
+        written(cluster.lock) {
+    doors.storage = folder_storage(doors.files, cluster.spec.folder, doors.storage);
+  }
 
   Cluster cluster;
   Doors doors;
   RunOptions options;
   std::stop_token stop;
-  spec::Lock written;  // as the file has it
+  spec::Lock written;  // as it is stored
   std::unique_ptr<Look> up;
   std::unique_ptr<Look> down;
   std::unique_ptr<Look> blind;   // what is remembered, where Proxmox was out of reach

@@ -64,11 +64,7 @@ spec::Maybe<std::string> given(const spec::Spec& spec,
 }
 
 std::string absolute(const spec::Spec& spec, const std::string& path) {
-  return path.starts_with('/') ? path : spec.folder + "/" + path;
-}
-
-std::string cache_folder(const spec::Spec& spec) {
-  return spec.folder + "/.rocca/addons";
+  return path.starts_with('/') || spec.folder.empty() ? path : spec.folder + "/" + path;
 }
 
 /// The body behind a URL; release pages send on to where files really are.
@@ -97,14 +93,13 @@ std::string download(net::Transport& transport, std::string url, const std::stop
 }
 
 std::string fetch_one(const spec::Spec& spec, spec::Lock& lock, const AddonSource& source,
-                      net::Transport& transport, Files& files, const std::stop_token& stop) {
+                      net::Transport& transport, Files& files, ManifestCache& cache,
+                      const std::stop_token& stop) {
   if (is_inline(source.from)) return source.from;
   if (!is_url(source.from)) return files.get(absolute(spec, source.from));
   spec::LockedAddon& locked = lock.addons[source.name];
-  const std::string folder = cache_folder(spec);
   if (!locked.sha256.empty())
-    if (auto cached = files.find(folder + "/" + locked.sha256 + ".yaml");
-        cached && digest(*cached) == locked.sha256)
+    if (auto cached = cache.find(locked.sha256); cached && digest(*cached) == locked.sha256)
       return std::move(*cached);
   std::string text = download(transport, source.from, stop);
   const std::string found = digest(text);
@@ -115,8 +110,7 @@ std::string fetch_one(const spec::Spec& spec, spec::Lock& lock, const AddonSourc
                             source.from, found.substr(0, 16), locked.sha256.substr(0, 16)))
         .hint(fmt::format("if that is right, take addons.{} out of rocca.lock", source.name));
   locked.sha256 = found;
-  files.make_folder(folder, 0700);
-  files.write_private(folder + "/" + found + ".yaml", text, 0600);
+  cache.write(found, text);
   return text;
 }
 
@@ -185,7 +179,8 @@ std::string addon_version(const Cluster& cluster, const std::string& name) {
 }
 
 void fetch_addons(const spec::Spec& spec, spec::Lock& lock, Outside& outside,
-                  net::Transport& transport, Files& files, std::stop_token stop) {
+                  net::Transport& transport, Files& files, ManifestCache& cache,
+                  std::stop_token stop) {
   for (const AddonSource& source : addon_sources(spec, lock)) {
     if (!source.version.empty() || is_url(source.from)) {
       spec::LockedAddon& locked = lock.addons[source.name];
@@ -199,7 +194,7 @@ void fetch_addons(const spec::Spec& spec, spec::Lock& lock, Outside& outside,
     if (source.from.empty()) continue;
     outside.addon_texts[source.name] =
         within(fmt::format("fetching {} ({})", source.name, source.place),
-               [&] { return fetch_one(spec, lock, source, transport, files, stop); });
+               [&] { return fetch_one(spec, lock, source, transport, files, cache, stop); });
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kubernetes/external_inputs.hpp"
+#include "platform/storage.hpp"
 #include "platform/world.hpp"
 
 #include <stop_token>
@@ -27,10 +28,11 @@ std::vector<AddonSource> addon_sources(const spec::Spec& spec, const spec::Lock&
 /// The version of one of them. Error(Bug) for what the spec does not install.
 std::string addon_version(const Cluster& cluster, const std::string& name);
 
-/// Reads what add-ons are made of, and pins it: what came from a URL is kept beside the state by
-/// its digest and is not asked for again. Error(Refused) when a URL gives something else than what
+/// Reads what add-ons are made of, and pins it: what came from a URL is kept in `cache` by its
+/// digest and is not downloaded again. Error(Refused) when a URL gives something else than what
 /// is pinned; Error(Unreachable) when it must be fetched and cannot be.
 void fetch_addons(const spec::Spec& spec, spec::Lock& lock, Outside& outside,
-                  net::Transport& transport, Files& files, std::stop_token stop);
+                  net::Transport& transport, Files& files, ManifestCache& cache,
+                  std::stop_token stop);
 
 }  // namespace rocca::resources

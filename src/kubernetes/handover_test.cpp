@@ -160,12 +160,13 @@ TEST(Addons, ArePinnedByVersionAndDigestAndThenNeedNoNetwork) {
   } web;
   MemoryFiles files;
   files.make_folder("/blue");
+  const Storage storage = folder_storage(files, "/blue");
   spec::Lock lock;
   Outside outside;
   const spec::Spec spec =
       load("  addons: { metricsServer: { version: 0.7.2 }, certApprover: { from: a.yaml } }\n");
   files.write("/blue/a.yaml", "# nothing\n");
-  fetch_addons(spec, lock, outside, web, files, {});
+  fetch_addons(spec, lock, outside, web, files, *storage.manifests, {});
   EXPECT_THAT(web.asked, ElementsAre(HasSubstr("v0.7.2/components.yaml"),
                                      "https://files.example/components.yaml"));
   EXPECT_EQ(outside.addon_texts.at("metricsServer"), web.body);
@@ -175,13 +176,13 @@ TEST(Addons, ArePinnedByVersionAndDigestAndThenNeedNoNetwork) {
   EXPECT_EQ(pinned.sha256.size(), 64u);
   EXPECT_TRUE(lock.addons.at("certApprover").sha256.empty());  // a file is in Git already
   web.asked.clear();
-  fetch_addons(spec, lock, outside, web, files, {});
+  fetch_addons(spec, lock, outside, web, files, *storage.manifests, {});
   EXPECT_THAT(web.asked, IsEmpty());
   // The cache is lost, and the page gives something else than what was pinned.
   files.remove("/blue/.rocca/addons/" + pinned.sha256 + ".yaml");
   web.body += "# and more\n";
   try {
-    fetch_addons(spec, lock, outside, web, files, {});
+    fetch_addons(spec, lock, outside, web, files, *storage.manifests, {});
     FAIL() << "was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::Refused);

@@ -194,8 +194,7 @@ class Target {
 
 class PublishKind final : public Thing {
  public:
-  PublishKind(About about, Target target, std::string folder)
-      : Thing(std::move(about)), target_(std::move(target)), folder_(std::move(folder)) {}
+  PublishKind(About about, Target target) : Thing(std::move(about)), target_(std::move(target)) {}
 
   std::optional<Live> read(World& world) const override {
     const Texts ours = access_files(world);
@@ -237,13 +236,12 @@ class PublishKind final : public Thing {
   Texts access_files(World& world) const {
     Texts files;
     for (const char* name : {kubeconfig, talosconfig})
-      if (auto text = world.files.find(folder_ + "/" + name))
+      if (auto text = world.storage.access->find(name))
         files.emplace(name, Secret::take(std::move(*text)));
     return files;
   }
 
   Target target_;
-  std::string folder_;
 };
 
 /// What was published and is no longer wanted: taken away, or kept and marked as stale, because its
@@ -372,13 +370,18 @@ void make_publications(const Cluster& cluster, const OutsidePtr& outside,
       facts["folder"] = folder.starts_with('/') ? folder : cluster.spec.folder + "/" + folder;
       // They are there already: the access files themselves.
       if (facts["folder"] == cluster.spec.folder + "/configs") continue;
+      if (cluster.spec.folder.empty() && !folder.starts_with('/'))
+        throw Error(Fault::Usage,
+                    fmt::format("{}: '{}' is relative, but this spec has no folder",
+                                to_string(cluster.spec.position(publish.where)), folder))
+            .hint("write an absolute path, or publish to `infisical:` or `kubernetes:`");
       name = "files:" + folder;
     }
     add(std::make_shared<PublishKind>(
         Thing::About{"publish/" + name,
                      {access_address(cluster.name()), bootstrap_address(cluster.name())},
                      to_string(cluster.spec.position(publish.where))},
-        Target{outside, std::move(facts)}, cluster.spec.folder + "/configs"));
+        Target{outside, std::move(facts)}));
   }
 }
 

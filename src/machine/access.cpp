@@ -1,13 +1,11 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
-#include "base/files.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "machine/kinds.hpp"
 #include "machine/quorum.hpp"
 #include "platform/kinds.hpp"
 #include "secrets/bundle.hpp"
-#include "spec/gitignore.hpp"
 #include "talosconfig/input.hpp"
 #include "text/yaml.hpp"
 
@@ -27,10 +25,6 @@ constexpr Duration renew_before = 30 * 24h;
 std::string text_at(const text::Value& value, std::initializer_list<std::string_view> path) {
   const text::Value* found = value.find(path);
   return found != nullptr && found->is_scalar() ? found->text() : "";
-}
-
-std::string folder_of(const Cluster& cluster) {
-  return cluster.spec.folder + "/configs";
 }
 
 /// The client certificate in either file, in base64; empty: it is none of ours.
@@ -53,7 +47,7 @@ std::string judge(World& world, const std::string& certificate, const std::strin
   return "valid";
 }
 
-/// kubeconfig and talosconfig beside the spec, for people and their tools.
+/// kubeconfig and talosconfig, for people and their tools.
 class AccessKind final : public Thing {
  public:
   AccessKind(About about, std::string folder)
@@ -61,12 +55,12 @@ class AccessKind final : public Thing {
 
   std::optional<Live> read(World& world) const override {
     // Said before anything is created, not when the keys are to be written.
-    for (const std::string& place : {folder_, path("kubeconfig"), path("talosconfig")})
-      refuse_link(world.files, place);
-    const auto kube = world.files.find(path("kubeconfig"));
-    const auto talos = world.files.find(path("talosconfig"));
+    AccessStorage& storage = *world.storage.access;
+    storage.check();
+    const auto kube = storage.find("kubeconfig");
+    const auto talos = storage.find("talosconfig");
     if (!kube && !talos) return std::nullopt;
-    Live live{folder_, {}, {}};
+    Live live{storage.describe(), {}, {}};
     read_kubeconfig(world, kube.value_or(""), live.fields);
     read_talosconfig(world, talos.value_or(""), live.fields);
     // What only the world knows is compared here, where it is known.
@@ -102,17 +96,15 @@ class AccessKind final : public Thing {
         secrets::mint_kubeconfig(world.cluster.bundle(), kube, now, world.entropy);
     const Secret talosconfig =
         secrets::mint_talosconfig(world.cluster.bundle(), talos, now, world.entropy);
-    spec::keep_out_of_git(world.files, world.cluster.spec.folder);
-    world.files.make_folder(folder_, 0700);
-    world.files.write_private(path("kubeconfig"), kubeconfig.reveal(), 0600);
-    world.files.write_private(path("talosconfig"), talosconfig.reveal(), 0600);
+    world.storage.access->write("kubeconfig", kubeconfig);
+    world.storage.access->write("talosconfig", talosconfig);
     return {"", "write"};
   }
 
   Progress probe(World&, const Receipt&) const override { return Ready{}; }
   Receipt destroy(World& world, const Live&) const override {
-    world.files.remove(path("kubeconfig"));
-    world.files.remove(path("talosconfig"));
+    world.storage.access->remove("kubeconfig");
+    world.storage.access->remove("talosconfig");
     return {};
   }
   std::vector<Lane> lanes(const Change*) const override { return {}; }
@@ -122,8 +114,6 @@ class AccessKind final : public Thing {
   Fields wishes() const override { return {{"folder", folder_}}; }
 
  private:
-  std::string path(const char* name) const { return folder_ + "/" + name; }
-
   static std::string server_of(World& world) {
     const auto planes = world.cluster.spec.control_planes();
     return talos::endpoint_of(world.cluster.spec,
@@ -149,7 +139,7 @@ class AccessKind final : public Thing {
   void read_kubeconfig(World& world, const std::string& text, Fields& fields) const {
     fields["kubeconfig.server"] = fields["kubeconfig.certificate"] = "";
     try {
-      const text::Value config = text::parse_yaml(text, path("kubeconfig"));
+      const text::Value config = text::parse_yaml(text, "kubeconfig");
       fields["kubeconfig.server"] = text_at(config, {"clusters", "0", "cluster", "server"});
       fields["kubeconfig.certificate"] =
           judge(world, certificate_in(config), world.cluster.bundle().kubernetes.crt);
@@ -161,7 +151,7 @@ class AccessKind final : public Thing {
   void read_talosconfig(World& world, const std::string& text, Fields& fields) const {
     fields["talosconfig.endpoints"] = fields["talosconfig.certificate"] = "";
     try {
-      const text::Value config = text::parse_yaml(text, path("talosconfig"));
+      const text::Value config = text::parse_yaml(text, "talosconfig");
       const text::Value* context = config.find({"contexts", world.cluster.name()});
       if (context == nullptr) return;
       std::vector<std::string> names;
@@ -186,8 +176,8 @@ std::string access_address(const std::string& cluster) {
 std::map<std::string, Instant> access_until(World& world) {
   std::map<std::string, Instant> all;
   for (const std::string name : {"kubeconfig", "talosconfig"}) try {
-      const std::string path = folder_of(world.cluster) + "/" + name;
-      const text::Value config = text::parse_yaml(world.files.find(path).value_or(""), path);
+      const text::Value config =
+          text::parse_yaml(world.storage.access->find(name).value_or(""), name);
       const bool kube = name == "kubeconfig";
       const auto pem =
           from_base64(kube ? certificate_in(config) : certificate_in(config, world.cluster.name()));
@@ -205,13 +195,12 @@ std::map<std::string, Instant> access_until(World& world) {
 void remove_access(World& world) {
   const secrets::Bundle& bundle = world.cluster.bundle();
   for (const std::string name : {"kubeconfig", "talosconfig"}) {
-    const std::string path = folder_of(world.cluster) + "/" + name;
-    const auto text = world.files.find(path);
+    const auto text = world.storage.access->find(name);
     // A published file that was kept begins with a remark that says so.
     if (!text || text->starts_with('#')) continue;
     bool ours = false;
     try {
-      const text::Value config = text::parse_yaml(*text, path);
+      const text::Value config = text::parse_yaml(*text, name);
       const bool kube = name == "kubeconfig";
       const auto pem =
           from_base64(kube ? certificate_in(config) : certificate_in(config, world.cluster.name()));
@@ -221,7 +210,7 @@ void remove_access(World& world) {
     } catch (const Error& error) {
       if (error.fault() == Fault::Interrupted) throw;  // otherwise not what we wrote: it stays
     }
-    if (ours) world.files.remove(path);
+    if (ours) world.storage.access->remove(name);
   }
 }
 
@@ -232,7 +221,8 @@ Made make_access(const Cluster& cluster) {
   for (const spec::Node* node : cluster.spec.control_planes())
     if (!node->address) needs.push_back(machine_address(node->name));
   return std::make_shared<AccessKind>(
-      Thing::About{access_address(cluster.name()), std::move(needs), ""}, folder_of(cluster));
+      Thing::About{access_address(cluster.name()), std::move(needs), ""},
+      cluster.spec.folder + "/configs");
 }
 
 }  // namespace rocca::resources

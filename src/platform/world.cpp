@@ -129,11 +129,12 @@ std::optional<engine::Fields> Known::find(const std::string& address) const {
 }
 
 World::World(const Cluster& its_cluster, Survey& its_survey, Known& known,
-             net::Transport& its_transport, Files& its_files, const Clock& its_clock,
-             Entropy& its_entropy, std::stop_token its_stop)
+             net::Transport& its_transport, Files& its_files, const Storage& its_storage,
+             const Clock& its_clock, Entropy& its_entropy, std::stop_token its_stop)
     : cluster(its_cluster),
       survey(its_survey),
       files(its_files),
+      storage(its_storage),
       clock(its_clock),
       entropy(its_entropy),
       transport(its_transport),

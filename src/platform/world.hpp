@@ -7,6 +7,7 @@
 #include "factory/client.hpp"
 #include "factory/node_image.hpp"
 #include "net/transport.hpp"
+#include "platform/storage.hpp"
 #include "proxmox/client.hpp"
 #include "secrets/bundle.hpp"
 #include "spec/lock.hpp"
@@ -111,11 +112,13 @@ class Known {
 class World {
  public:
   World(const Cluster& cluster, Survey& survey, Known& known, net::Transport& transport,
-        Files& files, const Clock& clock, Entropy& entropy, std::stop_token stop);
+        Files& files, const Storage& storage, const Clock& clock, Entropy& entropy,
+        std::stop_token stop);
 
   const Cluster& cluster;
   Survey& survey;  // lists that all steps share: many things are seen with one request
   Files& files;
+  const Storage& storage;  // what the cluster keeps between runs beside its state
   const Clock& clock;
   Entropy& entropy;
   net::Transport& transport;

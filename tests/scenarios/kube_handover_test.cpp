@@ -119,7 +119,8 @@ spec:
 
   template <class Body>
   auto in_world(Body body) {
-    resources::World world{cluster,           survey,  known, rig.transport, files,
+    const resources::Storage storage = resources::folder_storage(files, "/blue");
+    resources::World world{cluster,           survey,  known, rig.transport, files, storage,
                            rig.world.clock(), entropy, {}};
     return body(world);
   }
