@@ -61,6 +61,22 @@ class Resolver::Place {
   virtual std::string searched(const std::string& key) const = 0;
 };
 
+class Resolver::GivenPlace final : public Place {
+ public:
+  explicit GivenPlace(const std::map<std::string, Secret>& values) : values_(values) {}
+
+  std::optional<Secret> find(const std::string& key) override {
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional{found->second};
+  }
+  std::string searched(const std::string& key) const override {
+    return fmt::format("{} among the secrets that were given", key);
+  }
+
+ private:
+  const std::map<std::string, Secret>& values_;
+};
+
 class Resolver::FilePlace final : public Place {
  public:
   FilePlace(Doors& doors, std::string path) : doors_(doors), path_(std::move(path)) {}
@@ -109,6 +125,9 @@ class Resolver::CommandPlace final : public Place {
   std::optional<Secret> find(const std::string& key) override {
     std::vector<std::string> command = command_;
     command.push_back(key);
+    if (!doors_.run)
+      throw Error(Fault::Usage, fmt::format("programs cannot be run here: {}", command_.front()))
+          .hint("name another source in secrets.sources");
     const Secret out = within("running " + command_.front(), [&] { return doors_.run(command); });
     const std::string_view text = trim(out.reveal());
     return text.empty() ? std::nullopt : std::optional{Secret{text}};
@@ -160,14 +179,22 @@ class Resolver::InfisicalPlace final : public Place {
   }
 
  private:
+  struct Asking {
+    explicit Asking(bool& its_flag) : flag(its_flag) { flag = true; }
+    ~Asking() { flag = false; }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    bool& flag;
+  };
+
   infisical::Client& client() {
     if (client_) return *client_;
     std::map<std::string, Secret> identity;
     if (source_.auth) {
-      asking_ = true;
+      // Also after an error: the next lookup must not take this place for an empty one.
+      const Asking asking{asking_};
       identity = resolver_.get_group(**source_.auth, {"clientId", "clientSecret"},
                                      "secrets.sources.infisical.auth");
-      asking_ = false;
     } else {
       identity = {{"clientId", variable("INFISICAL_CLIENT_ID")},
                   {"clientSecret", variable("INFISICAL_CLIENT_SECRET")}};
@@ -216,6 +243,8 @@ class Resolver::InfisicalPlace final : public Place {
 
 Resolver::Resolver(const spec::Spec& spec, Doors doors, std::stop_token stop)
     : doors_(std::move(doors)) {
+  if (doors_.given != nullptr && !doors_.given->empty())
+    places_.push_back(std::make_unique<GivenPlace>(*doors_.given));
   for (const auto& file : spec.secret_files)
     places_.push_back(std::make_unique<FilePlace>(doors_, absolute_path(spec.folder, *file)));
   for (const spec::SecretSource& source : spec.secret_sources) {

@@ -29,12 +29,14 @@ struct Doors {
   std::function<std::optional<text::Value>(const std::string& path)> open;
   /// Runs a program without a shell and gives its standard output; throws when it fails.
   std::function<Secret(const std::vector<std::string>& command)> run;
+  /// Secrets that the caller gives as values, by key: looked into before every file and source.
+  const std::map<std::string, Secret>* given = nullptr;
 };
 
 /// Finds what `{ secret: a.b }` and `{ infisical: /abs/NAME }` mean, in the order the spec gives:
 /// its secrets files, then its sources. Each place is opened once, when it is first needed. Nothing
 /// falls back in silence: a place that cannot be asked (a wrong key, an Infisical that says 403) is
-/// an error, not a place without the secret.
+/// an error, not a place without the secret. For one thread at a time.
 class Resolver {
  public:
   Resolver(const spec::Spec& spec, Doors doors, std::stop_token stop = {});
@@ -55,6 +57,7 @@ class Resolver {
 
  private:
   class Place;
+  class GivenPlace;
   class FilePlace;
   class EnvironmentPlace;
   class CommandPlace;

@@ -122,6 +122,34 @@ TEST(Resolver, ReadsInfisicalOnceWithAnIdentityFromTheFile) {
   EXPECT_EQ(fixture.infisical.calls, calls);
 }
 
+TEST(Resolver, AnIdentityForInfisicalThatIsMissingIsAnErrorEachTime) {
+  Fixture fixture;
+  fixture.secrets_yaml = "other: x\n";
+  Resolver resolver = fixture.resolver(
+      "[ { infisical: { host: https://eu.infisical.com, project: p, environment: prod, path: "
+      "/blue, auth: { secret: infisical } } } ]");
+  EXPECT_THROW(resolver.find(token), Error);
+  EXPECT_THROW(resolver.find(token), Error);  // not "there is no such secret"
+}
+
+TEST(Resolver, WithoutAWayToRunProgramsACommandSourceIsRefused) {
+  Fixture fixture;
+  fixture.resolver("[ { command: [vault, show] } ]");
+  Resolver resolver{fixture.loaded.spec,
+                    Doors{fixture.files,
+                          fixture.clock,
+                          fixture.infisical,
+                          {},
+                          [](const std::string&) { return std::optional<text::Value>{}; },
+                          {}}};
+  try {
+    resolver.find(token);
+    FAIL() << "was run";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage);
+  }
+}
+
 TEST(Resolver, ATokenIsOneLine) {
   Fixture fixture;
   fixture.secrets_yaml = "proxmox: { token: \"from-file\\n\", other: \"a\\nb\" }\n";
