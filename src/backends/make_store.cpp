@@ -101,6 +101,7 @@ std::unique_ptr<state::Store> make_store(const spec::Spec& spec, const std::stri
   if (const auto* place = std::get_if<spec::HttpState>(&spec.state.place))
     return state::http_store(around.transport, around.clock, http_access(spec, *place, around),
                              std::move(sealing));
+  if (around.local) return around.local(std::move(sealing));
   const std::string& path = *std::get<spec::LocalState>(spec.state.place).path;
   return state::local_store(around.files,
                             path.starts_with('/') || folder.empty() ? path : folder + "/" + path,

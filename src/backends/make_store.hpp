@@ -8,6 +8,7 @@
 #include "net/transport.hpp"
 #include "secrets/age/age.hpp"
 #include "spec/spec.hpp"
+#include "state/journaled_store.hpp"
 #include "state/store.hpp"
 
 #include <functional>
@@ -17,6 +18,9 @@
 #include <vector>
 
 namespace rocca::backends {
+
+/// Opens a store of its own for a spec whose state is `local`.
+using LocalStore = std::function<std::unique_ptr<state::Store>(state::Sealing)>;
 
 /// What a Store may need of the world around it. All of it must outlive the Store.
 struct Surroundings {
@@ -30,6 +34,8 @@ struct Surroundings {
   std::function<std::vector<secrets::age::Identity>()> identities;
   /// An environment variable.
   std::function<std::optional<std::string>(const std::string&)> variable;
+  /// For a spec without a folder; empty: local state is kept in files below the folder.
+  LocalStore local = {};
 };
 
 /// The Store that `spec.state` asks for. `folder` is the one the spec lies in. A Kubernetes state

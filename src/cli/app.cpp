@@ -73,6 +73,7 @@ int run(const Catalog& catalog, Context& context, std::vector<std::string> words
   context.terminal.colour_out = colour_on(context, wish, context.terminal.out);
   context.terminal.colour_err = colour_on(context, wish, context.terminal.err);
   context.catalog = &catalog;
+  context.keys.reset();  // each command looks for its own
   // What other programs answer, rocca answers too.
   if (!words.empty() && words.front() == "--version") words.front() = "version";
   std::ostream exact{context.out.rdbuf()};

@@ -1,6 +1,5 @@
 #include "cli/cluster_run.hpp"
 
-#include "backends/make_store.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/visible.hpp"
@@ -10,19 +9,12 @@
 #include "cli/proxmox_access.hpp"
 #include "cli/slow_answers.hpp"
 #include "cli/terminal/live_screen.hpp"
-#include "kubernetes/external_inputs.hpp"
 #include "report/progress.hpp"
-#include "sources/resolver.hpp"
-#include "spec/lock.hpp"
-#include "state/null_store.hpp"
-#include "talosconfig/patch_check.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
-#include <map>
-#include <mutex>
 #include <ostream>
 
 namespace rocca::cli {
@@ -54,13 +46,30 @@ engine::EffectPolicy policy_of(const spec::Spec& spec, const Invocation& invocat
   return policy;
 }
 
-/// Stores and editors end a single line with a break that is none of it; several lines stay.
-Secret patch_secret(const Secret& secret) {
-  std::string text{secret.reveal()};
-  const std::size_t end = text.find_last_not_of("\r\n");
-  const std::size_t line = text.find('\n');
-  if (end != std::string::npos && line > end) text.resize(end + 1);
-  return Secret::take(std::move(text));
+session::Purpose purpose_of(const std::string& doing) {
+  if (doing == "down") return session::Purpose::Destroy;
+  return doing == "history" ? session::Purpose::History : session::Purpose::Apply;
+}
+
+resources::RunOptions options_of(const Context& context, const Invocation& invocation,
+                                 const spec::Spec& spec, const std::string& doing) {
+  resources::RunOptions options;
+  options.policy = policy_of(spec, invocation);
+  options.who = who_am_i(context);
+  options.doing = doing;
+  const auto knows = [&](const char* flag) {
+    return find_flag(invocation.command(), flag) != nullptr;
+  };
+  if (knows("parallelism")) {
+    const auto wanted = invocation.number("parallelism").value_or(64);
+    if (wanted < 1 || wanted > 1000)
+      throw Error(Fault::Usage, "--parallelism must be between 1 and 1000");
+    options.parallelism = static_cast<unsigned>(wanted);
+  }
+  if (knows("target")) options.targets = invocation.all("target");
+  options.locked = knows("locked") && invocation.is_set("locked");
+  options.force_lock = knows("take-over") && invocation.is_set("take-over");
+  return options;
 }
 
 /// The first word about a far side that does not answer comes within seconds.
@@ -74,31 +83,6 @@ std::unique_ptr<net::Transport> speaking(Context& context) {
 }
 
 }  // namespace
-
-talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
-                                 net::Transport& transport, std::stop_token stop) {
-  talos::Surroundings around;
-  around.bundle = std::move(bundle);
-  sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
-  if (spec.tailscale)
-    around.tailscale_key = resolver.get_line(*spec.tailscale->auth_key, "tailscale.authKey");
-  for (const spec::Node& node : spec.nodes)
-    for (const auto& patch : node.patches)
-      for (const auto& secret : patch->secrets) {
-        const std::string key = talos::secret_key(*secret);
-        if (around.patch_secrets.contains(key)) continue;
-        around.patch_secrets.emplace(
-            key, patch_secret(resolver.get(
-                     *secret, "the patch at " + to_string(spec.position(secret.where)))));
-      }
-  Diagnostics problems;
-  if (!around.patch_secrets.empty()) talos::check_patches(spec, around.patch_secrets, problems);
-  if (problems.has_errors()) {
-    context.err << problems.render();
-    problems.throw_if_errors("a patch with its secrets");
-  }
-  return around;
-}
 
 Flag allow_flag() {
   return {.name = "allow",
@@ -144,140 +128,35 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
     : ClusterRun(context, invocation, doing, std::move(stop), invocation.argument("CLUSTER")) {}
 
 ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
-                       std::stop_token stop, const std::optional<std::string>& cluster)
-    : context_(context),
-      invocation_(invocation),
-      stop_(std::move(stop)),
-      spec_(load_cluster(context, cluster)),
-      transport_(speaking(context)) {
-  options_.policy = policy_of(spec_, invocation);
-  options_.who = who_am_i(context);
-  options_.doing = doing;
-  const auto knows = [&](const char* flag) {
-    return find_flag(invocation.command(), flag) != nullptr;
-  };
-  if (knows("parallelism")) {
-    const auto wanted = invocation.number("parallelism").value_or(64);
-    if (wanted < 1 || wanted > 1000)
-      throw Error(Fault::Usage, "--parallelism must be between 1 and 1000");
-    options_.parallelism = static_cast<unsigned>(wanted);
-  }
-  if (knows("target")) options_.targets = invocation.all("target");
-  options_.locked = knows("locked") && invocation.is_set("locked");
-  options_.force_lock = knows("take-over") && invocation.is_set("take-over");
-  options_.outside = outside();
-  const unsigned calls = options_.parallelism + 1;
+                       std::stop_token stop, const std::optional<std::string>& cluster) {
+  spec::Spec spec = load_cluster(context, cluster);
+  transport_ = speaking(context);
+  resources::RunOptions options = options_of(context, invocation, spec, doing);
+  const unsigned calls = options.parallelism + 1;
   runner_ = context.runner ? context.runner(calls) : engine::pool_runner(calls, context.clock);
-  cluster_ = open();
-  begin();
+  const session::Purpose purpose = purpose_of(doing);
+  const bool asks_proxmox = spec.proxmox && purpose != session::Purpose::History;
+  session_ = std::make_unique<session::Session>(
+      session::Inputs{
+          .spec = std::move(spec),
+          .transport = *transport_,
+          .files = context.files,
+          .clock = context.clock,
+          .entropy = context.entropy,
+          .runner = *runner_,
+          .purpose = purpose,
+          .options = std::move(options),
+          .keys = keys_of(context, stop),
+          .environment = context.environment,
+          .run_program = program_runner(context, stop),
+          .proxmox_token = asks_proxmox ? find_token(context, invocation) : std::nullopt,
+          .without_state =
+              purpose == session::Purpose::Destroy && invocation.is_set("without-state"),
+          .report = report_to(context)},
+      stop);
 }
 
 ClusterRun::~ClusterRun() = default;
-
-resources::Cluster ClusterRun::open() {
-  spec::Lock lock = spec::find_lock(context_.files, spec_.folder).value_or(spec::Lock{});
-  lock.cluster = *spec_.name;
-  Keys keys{context_, stop_};
-  // Who razes a cluster renders no configuration: a source of secrets that is gone must not keep
-  // it.
-  talos::Surroundings around;
-  around.bundle = get_bundle(context_, keys, spec_);
-  // What was done is told by the state alone.
-  const bool remembers_only = options_.doing == "history";
-  if (options_.doing != "down" && !remembers_only)
-    around = surroundings(context_, spec_, std::move(around.bundle), *transport_, stop_);
-  std::optional<proxmox::Access> proxmox;
-  if (spec_.proxmox && !remembers_only)
-    proxmox = spec_access(context_, invocation_, spec_, *transport_, stop_);
-  if (options_.doing != "down") {
-    store_ = open_store(context_, spec_, *transport_, stop_);
-  } else if (invocation_.is_set("without-state")) {
-    store_ = state::forgetful_store();
-  } else {
-    try {
-      store_ = open_store(context_, spec_, *transport_, stop_);
-    } catch (const Error& error) {
-      resources::throw_without_state(error);
-    }
-  }
-  return resources::make_cluster(spec_, std::move(lock), std::move(around), std::move(proxmox),
-                                 context_.files, context_.clock, context_.entropy);
-}
-
-std::shared_ptr<resources::Outside> ClusterRun::outside() {
-  // Looked up in steps, which run side by side; a place is opened once for all of them.
-  struct Shared {
-    std::mutex mutex;
-    sources::Resolver resolver;
-    std::map<std::string, Secret> made;  // by their keys; what was opened before has them not
-  };
-  const std::shared_ptr<Shared> shared{new Shared{
-      {}, sources::Resolver{spec_, secret_doors(context_, *transport_, stop_), stop_}, {}}};
-  auto made = std::make_shared<resources::Outside>();
-  made->secret = [shared](const spec::SecretRef& reference, const std::string& who) {
-    const std::lock_guard lock{shared->mutex};
-    return shared->resolver.get(reference, who);
-  };
-  made->search = [shared](const spec::SecretRef& reference) {
-    const std::lock_guard lock{shared->mutex};
-    if (const auto own = shared->made.find(reference.path); own != shared->made.end())
-      return std::optional{own->second};
-    return shared->resolver.find(reference);
-  };
-  made->keep = [this, shared](const spec::SecretRef& reference, const Secret& secret) {
-    const std::lock_guard lock{shared->mutex};
-    Keys keys{context_, stop_};
-    keep_secret(context_, keys, spec_, reference.path, secret);
-    shared->made.insert_or_assign(reference.path, secret);
-  };
-  made->management = [this] {
-    return backends::kubernetes_access(
-        context_.files, [this](const std::string& name) { return context_.variable(name); });
-  };
-  return made;
-}
-
-std::unique_ptr<state::Store> open_store(Context& context, const spec::Spec& spec,
-                                         net::Transport& transport, std::stop_token stop) {
-  const backends::Surroundings around{
-      .transport = transport,
-      .files = context.files,
-      .clock = context.clock,
-      .entropy = context.entropy,
-      .secret =
-          [&context, &spec, &transport, stop](const spec::SecretRef& reference) {
-            sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
-            return resolver.get(reference, "state");
-          },
-      .identities =
-          [&context, stop] {
-            return Keys{context, stop}.identities();
-          },
-      .variable = [&context](const std::string& name) { return context.variable(name); }};
-  return backends::make_store(spec, spec.folder, around);
-}
-
-void ClusterRun::narrow(std::vector<std::string> targets, const std::vector<std::string>& allowed) {
-  options_.targets = std::move(targets);
-  options_.policy.allowed.clear();
-  for (const std::string& word : allowed)
-    if (const auto effect = engine::parse_effect(word)) options_.policy.allowed.insert(*effect);
-  begin();
-}
-
-void ClusterRun::prepare_down(bool purge_images, bool reset_existing) {
-  options_.purge_images = purge_images;
-  options_.reset_existing = reset_existing;
-  begin();
-}
-
-void ClusterRun::begin() {
-  run_ =
-      std::make_unique<resources::Run>(*cluster_,
-                                       resources::Doors{*transport_, context_.files, context_.clock,
-                                                        context_.entropy, *runner_, *store_},
-                                       options_, stop_);
-}
 
 bool is_mistake(Fault fault) {
   return fault == Fault::Usage || fault == Fault::NotFound || fault == Fault::Denied ||

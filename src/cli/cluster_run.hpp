@@ -1,13 +1,10 @@
 #pragma once
 
 #include "cli/command.hpp"
-#include "cli/secret_lookup.hpp"
-#include "cluster/run.hpp"
 #include "engine/runner.hpp"
 #include "net/transport.hpp"
+#include "session/session.hpp"
 #include "spec/spec.hpp"
-#include "state/store.hpp"
-#include "talosconfig/input.hpp"
 
 #include <memory>
 #include <optional>
@@ -20,14 +17,6 @@ namespace rocca::cli {
 struct Context;
 class Invocation;
 
-/// What a machine config is made of beside the spec: the bundle, the Tailscale key.
-talos::Surroundings surroundings(Context& context, const spec::Spec& spec, secrets::Bundle bundle,
-                                 net::Transport& transport, std::stop_token stop = {});
-
-/// Where the cluster's state is kept. Everything it is given must outlive it.
-std::unique_ptr<state::Store> open_store(Context& context, const spec::Spec& spec,
-                                         net::Transport& transport, std::stop_token stop = {});
-
 /// Flags that verbs of a cluster's life share.
 std::vector<Flag> run_flags();  // --target, --parallelism, --locked, --state-lock…
 Flag parallelism_flag();        // --parallelism N
@@ -35,11 +24,11 @@ Flag take_over_flag();          // --take-over
 Flag allow_flag();              // --allow CLASS
 Flag events_flag();             // --events FILE
 
-/// A cluster opened for one verb: its spec, its secrets in memory, its state, and the run over
-/// them.
+/// A cluster opened for one command: a session with what the command line, the environment and the
+/// terminal say.
 class ClusterRun {
  public:
-  /// `doing` stands in the state's lock. Everything that is wrong with the files is said before
+  /// `doing` is written into the state's lock. All problems of the files are printed before
   /// anything outside is asked.
   ClusterRun(Context& context, const Invocation& invocation, const std::string& doing,
              std::stop_token stop);
@@ -50,29 +39,21 @@ class ClusterRun {
   ClusterRun(const ClusterRun&) = delete;
   ClusterRun& operator=(const ClusterRun&) = delete;
 
-  const spec::Spec& spec() const { return spec_; }
-  const std::string& name() const { return *spec_.name; }
-  resources::Run& run() { return *run_; }
-  const resources::RunOptions& options() const { return options_; }
-  /// Only these things, and only these classes: what a plan file was made with.
-  void narrow(std::vector<std::string> targets, const std::vector<std::string>& allowed);
-  void prepare_down(bool purge_images, bool reset_existing);
+  const spec::Spec& spec() const { return session_->spec(); }
+  const std::string& name() const { return session_->name(); }
+  resources::Run& run() { return session_->run(); }
+  const resources::RunOptions& options() const { return session_->options(); }
+  void narrow(std::vector<std::string> targets, const std::vector<std::string>& allowed) {
+    session_->narrow(std::move(targets), allowed);
+  }
+  void prepare_down(bool purge_images, bool reset_existing) {
+    session_->prepare_down(purge_images, reset_existing);
+  }
 
  private:
-  resources::Cluster open();
-  std::shared_ptr<resources::Outside> outside();
-  void begin();
-
-  Context& context_;
-  const Invocation& invocation_;
-  std::stop_token stop_;
-  spec::Spec spec_;
   std::unique_ptr<net::Transport> transport_;
   std::unique_ptr<engine::Runner> runner_;
-  std::unique_ptr<state::Store> store_;
-  resources::RunOptions options_;
-  std::optional<resources::Cluster> cluster_;
-  std::unique_ptr<resources::Run> run_;
+  std::unique_ptr<session::Session> session_;
 };
 
 /// A mistake of the spec or of the rights: it will not pass, and nothing is begun.

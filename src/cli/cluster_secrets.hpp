@@ -1,40 +1,48 @@
 #pragma once
 
-#include "cli/secret_lookup.hpp"
 #include "secrets/bundle.hpp"
+#include "session/keys.hpp"
+#include "session/secret_files.hpp"
+#include "session/secret_lookup.hpp"
 #include "spec/spec.hpp"
 
+#include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
+
+namespace rocca::net {
+class Transport;
+}
 
 namespace rocca::cli {
 
 struct Context;
 class Invocation;
 
-/// The key of secrets.sops.yaml under which the Talos bundle stands. A file that `talosctl gen
-/// secrets` made and sops encrypted, with the bundle at its root, is read as well.
-constexpr const char* bundle_key = "talos";
-
-/// The bundle's place in an opened secrets file; nullptr if there is none in it.
-const text::Value* find_bundle(const text::Value& secrets);
-
-/// The spec of the cluster that a verb was given; its problems are printed, and errors among them
-/// end the verb.
+/// The spec of the cluster that a command was given. Its problems are printed; errors among them
+/// end the command.
 spec::Spec load_cluster(Context& context, const std::optional<std::string>& cluster);
 
-/// The secrets files that a spec names, as absolute paths.
-std::vector<std::string> secret_files(const spec::Spec& spec);
+/// Prints the problems of files that a session has read.
+session::ReportProblems report_to(Context& context);
 
-/// The cluster's Talos bundle. Error(NotFound) names every file that was looked into.
-secrets::Bundle get_bundle(Context& context, Keys& keys, const spec::Spec& spec);
+/// Runs a program for a secret; after two seconds it is said which one is waited for.
+session::RunProgram program_runner(Context& context, std::stop_token stop = {});
 
-/// Keeps one value in the first secrets file that is there, encrypted for whom it was before.
-void keep_secret(Context& context, Keys& keys, const spec::Spec& spec, const std::string& key,
-                 const Secret& secret);
+/// The age identities of this command: all parts of it share them, so that a passphrase is asked
+/// once. A passphrase is asked on a terminal only.
+std::shared_ptr<session::Keys> keys_of(Context& context, std::stop_token stop = {});
 
-/// The bundle of a file in any form it is kept in: what `talosctl gen secrets` writes, the machine
-/// config of a control plane, or a SOPS file that rocca or sops made of a bundle. Its problems are
-/// printed, and errors among them end the verb.
+/// The lookup of `{ secret: … }` for a command that opens no session.
+std::shared_ptr<session::SecretLookup> secrets_of(Context& context, const spec::Spec& spec,
+                                                  net::Transport& transport,
+                                                  std::stop_token stop = {});
+
+/// The cluster's Talos bundle.
+secrets::Bundle get_bundle(Context& context, const spec::Spec& spec);
+
+/// The bundle of a file in any form; see session::bundle_of_file.
 secrets::Bundle bundle_of_file(Context& context, const std::string& path);
 
 /// `rocca secrets show` for a cluster instead of a file.

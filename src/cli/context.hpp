@@ -20,6 +20,9 @@ class Runner;
 namespace rocca::net {
 class Transport;
 }
+namespace rocca::session {
+class Keys;
+}
 namespace rocca::text {
 class Value;
 }
@@ -65,6 +68,8 @@ struct Context {
   std::ostream* exact_out = nullptr;
   /// What a run's calls run on, at most so many at once; nothing: a pool of threads.
   std::function<std::unique_ptr<engine::Runner>(unsigned calls)> runner = {};
+  /// The age identities of the command, once they were asked for (cli/cluster_secrets.hpp).
+  std::shared_ptr<session::Keys> keys = {};
 
   /// Where decrypted files and the like go: nothing in them is escaped, unless a person reads it.
   std::ostream& data() const { return exact_out != nullptr ? *exact_out : out; }

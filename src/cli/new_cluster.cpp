@@ -6,7 +6,6 @@
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/context.hpp"
-#include "cli/secret_lookup.hpp"
 #include "secrets/age/age.hpp"
 #include "secrets/bundle.hpp"
 #include "secrets/sops/config.hpp"
@@ -61,6 +60,7 @@ AgeKey age_key(Context& context) {
   const age::Identity identity = age::Identity::generate(context.entropy);
   context.files.make_folder(folder_of(path), 0700);
   context.files.write_private(path, age::key_file(identity, context.clock.now()).reveal(), 0600);
+  context.keys.reset();  // identities that were found before lack the new one
   return {identity.recipient()->text(), path};
 }
 
@@ -84,7 +84,7 @@ std::string make_secrets(Context& context, const std::string& spec_text, const s
   options.talos = *loaded.spec.talos.version;
   if (!bundle) bundle = secrets::generate_bundle(options, context.clock.now(), context.entropy);
   text::Value root = text::Value::map();
-  root.set(bundle_key, secrets::to_value(*bundle));
+  root.set(session::bundle_key, secrets::to_value(*bundle));
   for (const auto& [name, secret] : known)
     text::set_in(root, split(name, '.'), text::Value::string(std::string(secret.reveal())));
   std::vector<text::Value> documents;
@@ -98,7 +98,7 @@ void warn_of_foreign_keys(Context& context, const spec::NewFile& secrets,
                           const std::string& shown) {
   const auto file = secrets::sops::File::parse(secrets.content, secrets::sops::Format::Yaml, shown);
   try {
-    Keys(context).data_key(file);
+    keys_of(context)->data_key(file);
   } catch (const Error& error) {
     if (error.fault() != Fault::Denied) throw;
     context.err << fmt::format("warning: {}\n{}", visible(error.message(), 4),

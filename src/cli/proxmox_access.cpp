@@ -5,23 +5,14 @@
 #include "base/strings.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
-#include "cli/secret_lookup.hpp"
 #include "net/transport.hpp"
-#include "sources/resolver.hpp"
+#include "session/proxmox_access.hpp"
 
 #include <fmt/format.h>
 
 namespace rocca::cli {
 
 namespace {
-
-net::Fingerprint parse_pin(const std::string& text) {
-  const auto pin = net::Fingerprint::parse(text);
-  if (!pin)
-    throw Error(Fault::Usage, fmt::format("'{}' is no SHA-256 fingerprint", text))
-        .hint("32 pairs of hex digits with colons, as `pvenode cert info` prints them");
-  return *pin;
-}
 
 /// The certificate that is shown, asked for without the token: whoever answers learns nothing.
 std::optional<net::Fingerprint> shown_certificate(net::Transport& transport,
@@ -75,14 +66,9 @@ Secret get_token(Context& context, const Invocation& invocation) {
           "--token-file");
 }
 
-net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
-                  const std::optional<std::string>& ca_file, bool insecure) {
-  if (insecure && (fingerprint || ca_file))
-    throw Error(Fault::Usage, "trust in any certificate and in a certain one cannot both be meant")
-        .hint("leave out --insecure");
-  if (fingerprint) return net::Tls::pinned(parse_pin(*fingerprint));
-  if (ca_file) return net::Tls::authority(context.files.get(*ca_file, 1u << 20));
-  return insecure ? net::Tls::unverified() : net::Tls::system();
+net::Tls trust_of(Context& context, const Invocation& invocation) {
+  return session::trust_of(context.files, invocation.find("fingerprint"),
+                           invocation.find("ca-file"), invocation.is_set("insecure"));
 }
 
 std::string pin_of(Context& context, const Invocation& invocation, net::Transport& transport,
@@ -120,28 +106,8 @@ std::string pin_of(Context& context, const Invocation& invocation, net::Transpor
 }
 
 proxmox::Access spec_access(Context& context, const Invocation& invocation, const spec::Spec& spec,
-                            net::Transport& transport, std::stop_token stop) {
-  if (!spec.proxmox)
-    throw Error(Fault::Usage, fmt::format("{} has no `proxmox:` section", spec.files.front()))
-        .hint(
-            "a cluster of machines that are already there needs no Proxmox, and so nothing of it "
-            "is to be checked");
-  proxmox::Access access;
-  for (const auto& endpoint : spec.proxmox->endpoints) access.endpoints.push_back(*endpoint);
-  const auto text_of = [](const auto& maybe) {
-    return maybe ? std::optional<std::string>{**maybe} : std::nullopt;
-  };
-  std::optional<std::string> ca_file = text_of(spec.proxmox->ca_file);
-  if (ca_file && !ca_file->starts_with('/')) ca_file = spec.folder + "/" + *ca_file;
-  access.tls =
-      trust_of(context, text_of(spec.proxmox->fingerprint), ca_file, *spec.proxmox->insecure);
-  if (auto token = find_token(context, invocation)) {
-    access.token = std::move(*token);
-  } else {
-    sources::Resolver resolver{spec, secret_doors(context, transport, stop), stop};
-    access.token = resolver.get_line(*spec.proxmox->token, "proxmox.token");
-  }
-  return access;
+                            session::SecretLookup& secrets) {
+  return session::proxmox_access(spec, context.files, find_token(context, invocation), secrets);
 }
 
 }  // namespace rocca::cli

@@ -4,10 +4,10 @@
 #include "cli/command.hpp"
 #include "net/tls.hpp"
 #include "proxmox/client.hpp"
+#include "session/secret_lookup.hpp"
 #include "spec/spec.hpp"
 
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,10 +25,8 @@ std::optional<Secret> find_token(Context& context, const Invocation& invocation)
 /// The same, or Error(Usage) that says how to give one.
 Secret get_token(Context& context, const Invocation& invocation);
 
-/// How the far side is known: by its fingerprint, by an authority, not at all, or as the system
-/// does.
-net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprint,
-                  const std::optional<std::string>& ca_file, bool insecure);
+/// How the certificate of `--endpoint` is checked; see session::trust_of.
+net::Tls trust_of(Context& context, const Invocation& invocation);
 
 /// The fingerprint to pin where neither the system nor a named authority trusts the certificate
 /// that is shown: asked for without the token, so that whoever answers learns nothing, and then
@@ -36,10 +34,9 @@ net::Tls trust_of(Context& context, const std::optional<std::string>& fingerprin
 std::string pin_of(Context& context, const Invocation& invocation, net::Transport& transport,
                    proxmox::Access& access);
 
-/// The Proxmox of a spec: its endpoints, how they are known, and the token from `--token-file`, the
-/// variable, or the spec's own secrets, in this order: what is given by hand wins, because it is
-/// how a new token is tried before it is stored. Error(Usage) for a spec without `proxmox:`.
+/// The Proxmox of a spec, with the token from `--token-file`, the variable, or the spec's own
+/// secrets, in this order. Error(Usage) for a spec without `proxmox:`.
 proxmox::Access spec_access(Context& context, const Invocation& invocation, const spec::Spec& spec,
-                            net::Transport& transport, std::stop_token stop = {});
+                            session::SecretLookup& secrets);
 
 }  // namespace rocca::cli

@@ -146,8 +146,11 @@ class SetKind final : public Thing {
   }
 
   Receipt destroy(World&, const Live&) const override { return {}; }
-  std::vector<Lane> lanes(const Change*) const override {
-    return {{"kubernetes", 8, Lane::Hold::Call}};
+  std::vector<Lane> lanes(const Change* change) const override {
+    std::vector<Lane> all{{"kubernetes", 8, Lane::Hold::Call}};
+    // prepare() may store a token: the secrets file is read, changed and written back.
+    if (change != nullptr && wish_.prepare) all.push_back({"secrets", 1, Lane::Hold::Call});
+    return all;
   }
   Duration patience(const Change&) const override { return wish_.patience; }
 

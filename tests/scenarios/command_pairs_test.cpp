@@ -4,12 +4,12 @@
 // of the edges; ROCCA_SWEEP_EVERY=1 tries each one.
 
 #include "cli/app.hpp"
-#include "cli/cluster_secrets.hpp"
 #include "lab/kube/json.hpp"
 #include "lab/machines/clusters.hpp"
 #include "scenarios/engine_machines.hpp"
 #include "secrets/age/age.hpp"
 #include "secrets/sops/sops.hpp"
+#include "session/secret_files.hpp"
 #include "support/kill_sweep.hpp"
 
 #include <cstdlib>
@@ -63,7 +63,7 @@ class CommandRig : public ClusterRig {
     const auto identity = secrets::age::Identity::generate(entropy);
     age_key = std::string(identity.text().reveal());
     text::Value root = text::Value::map();
-    root.set(cli::bundle_key, secrets::to_value(*bundle));
+    root.set(session::bundle_key, secrets::to_value(*bundle));
     std::vector<text::Value> documents;
     documents.push_back(std::move(root));
     secrets::sops::Recipe recipe;

@@ -3,11 +3,12 @@
 #include "base/error.hpp"
 #include "base/files.hpp"
 #include "base/visible.hpp"
-#include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "net/transport.hpp"
+#include "session/session.hpp"
 #include "spec/gitignore.hpp"
 #include "talosconfig/input.hpp"
 
@@ -62,7 +63,13 @@ Addresses addresses_of(Context& context, const spec::Spec& spec) {
   }
   if (!open) return all;
   const auto transport = context.transport();
-  const auto state = open_store(context, spec, *transport)->load();
+  const auto state = session::open_store(spec, {.transport = *transport,
+                                                .files = context.files,
+                                                .clock = context.clock,
+                                                .entropy = context.entropy,
+                                                .secrets = secrets_of(context, spec, *transport),
+                                                .environment = context.environment})
+                         ->load();
   if (!state) return all;
   for (const spec::Node& node : spec.nodes) {
     const auto item = state->items.find("machine/" + node.name);
@@ -107,8 +114,7 @@ int run_kubeconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   secrets::KubeconfigOptions options = kubeconfig_options(spec, addresses_of(context, spec));
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
-  Keys keys{context};
-  const secrets::Bundle bundle = get_bundle(context, keys, spec);
+  const secrets::Bundle bundle = get_bundle(context, spec);
   hand_out(context, invocation, spec,
            secrets::mint_kubeconfig(bundle, options, context.clock.now(), context.entropy),
            "kubeconfig");
@@ -119,8 +125,7 @@ int run_talosconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   secrets::TalosconfigOptions options = talosconfig_options(spec, addresses_of(context, spec));
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
-  Keys keys{context};
-  const secrets::Bundle bundle = get_bundle(context, keys, spec);
+  const secrets::Bundle bundle = get_bundle(context, spec);
   hand_out(context, invocation, spec,
            secrets::mint_talosconfig(bundle, options, context.clock.now(), context.entropy),
            "talosconfig");

@@ -54,8 +54,7 @@ proxmox::Access access_of(Context& context, const Invocation& invocation) {
     access.token = std::move(*token);
   else
     access.token = theirs ? Secret{*theirs} : get_token(context, invocation);
-  access.tls = trust_of(context, invocation.find("fingerprint"), invocation.find("ca-file"),
-                        invocation.is_set("insecure"));
+  access.tls = trust_of(context, invocation);
   return access;
 }
 
@@ -78,7 +77,8 @@ class TakeOver {
         staged_(context.files),
         described_(std::move(described)),
         bundle_(std::move(bundle)),
-        token_(std::move(token)) {}
+        token_(std::move(token)),
+        keys_(keys_of(context)) {}
 
   void write(const std::string& root, const std::string& folder) {
     folder_ = folder;
@@ -100,6 +100,7 @@ class TakeOver {
           return made;
         },
         known, bundle_);
+    if (!quiet.keys) keys_.reset();  // an age key was made, and only the staged files have it
   }
 
   /// Nothing is there that would have to be changed: what these files say is what runs.
@@ -154,6 +155,7 @@ class TakeOver {
                  context_.catalog,
                  context_.ask_secret,
                  {}};
+    made.keys = keys_;
     return made;
   }
 
@@ -186,6 +188,7 @@ class TakeOver {
   adopt::Description described_;
   secrets::Bundle bundle_;
   Secret token_;
+  std::shared_ptr<session::Keys> keys_;  // one lookup for all runs of this command
   std::string folder_;
   std::vector<adopt::FirstPlan::Value> leave_;
   std::ostringstream nowhere_, said_;

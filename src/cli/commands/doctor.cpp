@@ -44,8 +44,7 @@ Question from_flags(Context& context, const Invocation& invocation) {
         .hint(fmt::format("`rocca doctor {}` asks the Proxmox that the spec names", *cluster));
   Question question;
   question.access.endpoints = invocation.all("endpoint");
-  question.access.tls = trust_of(context, invocation.find("fingerprint"),
-                                 invocation.find("ca-file"), invocation.is_set("insecure"));
+  question.access.tls = trust_of(context, invocation);
   question.access.token = get_token(context, invocation);
   auto& scope = question.wish.scope;
   scope.hosts = invocation.all("host");
@@ -66,13 +65,12 @@ Question from_spec(Context& context, const Invocation& invocation, net::Transpor
   }
   const spec::Spec& spec = loaded.spec;
   Question question;
-  question.access = spec_access(context, invocation, spec, transport);
+  question.access = spec_access(context, invocation, spec, *secrets_of(context, spec, transport));
   // Without its secrets a spec can still be looked at; only our own VMs are not known then.
   std::optional<std::string> cluster_id;
   std::string unknown;
   try {
-    Keys keys{context, context.stop()};
-    cluster_id = get_bundle(context, keys, spec).cluster_id;
+    cluster_id = get_bundle(context, spec).cluster_id;
   } catch (const Error& error) {
     if (error.fault() == Fault::Interrupted) throw;
     unknown = error.message();
@@ -90,11 +88,10 @@ Question from_spec(Context& context, const Invocation& invocation, net::Transpor
 void look_at_helpers(Context& context, const Question& question, net::Transport& wire,
                      doctor::Checkup& checkup) {
   if (!question.spec || !checkup.version) return;
-  sources::Resolver resolver{*question.spec, secret_doors(context, wire, context.stop()),
-                             context.stop()};
+  const auto secrets = secrets_of(context, *question.spec, wire, context.stop());
   for (doctor::Helper& helper : doctor::helpers_of(*question.spec, checkup.version->version)) {
     try {
-      helper.token = resolver.find(helper.rights.token);
+      helper.token = secrets->find(helper.rights.token);
     } catch (const Error& error) {
       if (error.fault() == Fault::Interrupted) throw;
       helper.trouble = error.message();

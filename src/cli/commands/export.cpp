@@ -14,8 +14,7 @@ namespace rocca::cli {
 
 int run_export(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
-  Keys keys{context};
-  const secrets::Bundle bundle = get_bundle(context, keys, spec);
+  const secrets::Bundle bundle = get_bundle(context, spec);
   std::vector<const spec::Node*> nodes;
   for (const spec::Node& node : spec.nodes) nodes.push_back(&node);
   const Addresses addresses = addresses_of(context, spec);

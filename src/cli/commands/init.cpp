@@ -174,8 +174,7 @@ int run_init(Context& context, const Invocation& invocation) {
     access.endpoints = {ask_line(context, "Where is the Proxmox (such as https://pve.home:8006)?",
                                  "--endpoint https://HOST:8006")};
   access.token = get_token(context, invocation);
-  access.tls = trust_of(context, invocation.find("fingerprint"), invocation.find("ca-file"),
-                        invocation.is_set("insecure"));
+  access.tls = trust_of(context, invocation);
 
   spec::Site site;
   site.endpoints = access.endpoints;

@@ -38,7 +38,9 @@ class LazyProxmox {
 
   proxmox::Client& client() {
     if (!client_)
-      client_.emplace(transport_, spec_access(context_, invocation_, spec_, transport_, stop_),
+      client_.emplace(transport_,
+                      spec_access(context_, invocation_, spec_,
+                                  *secrets_of(context_, spec_, transport_, stop_)),
                       stop_);
     return *client_;
   }

@@ -1,18 +1,16 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/visible.hpp"
-#include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
 #include "cli/commands/access_files.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/rendering.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
-#include "cli/secret_lookup.hpp"
 #include "factory/node_image.hpp"
 #include "net/transport.hpp"
 #include "secrets/bundle.hpp"
-#include "sources/resolver.hpp"
+#include "session/session.hpp"
 #include "spec/lock.hpp"
 #include "talosconfig/input.hpp"
 #include "talosconfig/validate.hpp"
@@ -33,11 +31,7 @@ std::string absolute(const std::string& folder, const std::string& path) {
 secrets::Bundle find_secrets(Context& context, const Invocation& invocation,
                              const spec::Spec& spec) {
   const auto given = invocation.find("secrets");
-  if (!given) {
-    Keys keys{context};
-    return get_bundle(context, keys, spec);
-  }
-  return bundle_of_file(context, *given);
+  return given ? bundle_of_file(context, *given) : get_bundle(context, spec);
 }
 
 std::vector<const spec::Node*> chosen_nodes(const Invocation& invocation, const spec::Spec& spec) {
@@ -81,7 +75,8 @@ std::optional<std::vector<RenderedNode>> render_nodes(Context& context, const sp
                                                       secrets::Bundle bundle,
                                                       const std::string& first_address) {
   const auto transport = context.transport();
-  talos::Surroundings around = surroundings(context, spec, std::move(bundle), *transport);
+  talos::Surroundings around = session::config_context(
+      spec, std::move(bundle), *secrets_of(context, spec, *transport), report_to(context));
   around.first_address = first_address;
   std::vector<RenderedNode> configs;
   bool good = true;

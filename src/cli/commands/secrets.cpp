@@ -7,7 +7,6 @@
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
-#include "cli/secret_lookup.hpp"
 #include "cli/terminal/child.hpp"
 #include "cli/terminal/private_file.hpp"
 #include "secrets/sops/config.hpp"
@@ -244,7 +243,7 @@ int run_secrets_encrypt(Context& context, const Invocation& invocation) {
 
 int run_secrets_decrypt(Context& context, const Invocation& invocation) {
   const sops::File file = read_file(context, invocation);
-  const Secret key = Keys(context).data_key(file);
+  const Secret key = keys_of(context)->data_key(file);
   context.data() << file.decrypt(key).text().reveal();
   return 0;
 }
@@ -256,7 +255,7 @@ int run_secrets_show(Context& context, const Invocation& invocation) {
                                         !named.ends_with(spec::spec_file_name));
   if (!is_file) return show_cluster_secrets(context, invocation, invocation.argument("FILE"));
   const sops::File file = read_file(context, invocation);
-  const Secret key = Keys(context).data_key(file);
+  const Secret key = keys_of(context)->data_key(file);
   const sops::Plain plain = file.decrypt(key);
   Value values = Value::list();
   std::string people;
@@ -280,7 +279,7 @@ int run_secrets_set(Context& context, const Invocation& invocation) {
   const text::Path path = parse_path(*invocation.argument("PATH"));
   if (file_argument(invocation) == "-")
     throw Error(Fault::Usage, "a value is set in a file: stdin is where the value comes from");
-  Keys keys{context};
+  session::Keys& keys = *keys_of(context);
   keys.data_key(read_file(context, invocation));  // before anybody types a value in vain
   Secret input;
   if (context.ask_secret) {
@@ -306,7 +305,7 @@ int run_secrets_set(Context& context, const Invocation& invocation) {
 int run_secrets_unset(Context& context, const Invocation& invocation) {
   const Secret before = read_input(context, file_argument(invocation));
   const sops::File file = parse_file(invocation, before);
-  const Secret key = Keys(context).data_key(file);
+  const Secret key = keys_of(context)->data_key(file);
   replace(
       context, invocation, before,
       file.unset(parse_path(*invocation.argument("PATH")), key, context.clock, context.entropy));
@@ -316,7 +315,7 @@ int run_secrets_unset(Context& context, const Invocation& invocation) {
 int run_secrets_rotate(Context& context, const Invocation& invocation) {
   const Secret before = read_input(context, file_argument(invocation));
   const sops::File file = parse_file(invocation, before);
-  const Secret key = Keys(context).data_key(file);
+  const Secret key = keys_of(context)->data_key(file);
   replace(context, invocation, before, file.rotate(key, context.clock, context.entropy));
   return 0;
 }
@@ -329,7 +328,7 @@ int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
   if (recipe.recipients.groups.empty())
     throw Error(Fault::Usage, "no recipients are given")
         .hint("name them with `--age age1…`, or write a rule into `.sops.yaml`");
-  Keys keys{context};
+  session::Keys& keys = *keys_of(context);
   const Secret key = keys.data_key(file);
   const std::string text = file.with_recipients(recipe.recipients, key, context.entropy);
   try {
@@ -354,7 +353,7 @@ int run_secrets_edit(Context& context, const Invocation& invocation) {
   if (!fresh) {
     there = read_input(context, path);
     file = parse_file(invocation, there);
-    key = Keys(context).data_key(*file);
+    key = keys_of(context)->data_key(*file);
     before = file->decrypt(key).text();
   }
   std::string command =

@@ -24,10 +24,10 @@ std::string shown(const Context& context, const std::string& path) {
 }
 
 /// Throws if one of the cluster's files holds a bundle.
-void require_none(Context& context, Keys& keys, const std::vector<std::string>& files) {
+void require_none(Context& context, const std::vector<std::string>& files) {
   for (const std::string& path : files) {
-    const auto plain = open_secrets(context, keys, path);
-    if (plain && !plain->documents().empty() && find_bundle(plain->documents().front()) != nullptr)
+    const session::SecretTree tree = session::open_secrets(context.files, *keys_of(context), path);
+    if (tree != nullptr && session::find_bundle(*tree) != nullptr)
       throw Error(Fault::Conflict,
                   fmt::format("{} holds the cluster's Talos secrets already", shown(context, path)))
           .hint("nothing was changed; `rocca secrets show` lists them");
@@ -57,12 +57,11 @@ sops::Recipe recipe_for(Context& context, const std::string& path, const std::st
 
 int run_secrets_init(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
-  const std::vector<std::string> files = secret_files(spec);
+  const std::vector<std::string> files = session::secret_files(spec);
   if (files.empty())
     throw Error(Fault::Usage, "the spec keeps its secrets in no file")
         .hint("name one: `secrets: { files: [secrets.sops.yaml] }`");
-  Keys keys{context};
-  require_none(context, keys, files);
+  require_none(context, files);
   const auto from = invocation.find("from");
   secrets::BundleOptions options;
   options.talos = *spec.talos.version;
@@ -75,11 +74,12 @@ int run_secrets_init(Context& context, const Invocation& invocation) {
   unsigned mode = 0644;
   if (const auto there = context.files.find(path)) {
     const sops::File file = sops::File::parse(*there, sops::format_of(path), path);
-    sealed = file.set({bundle_key}, value, keys.data_key(file), context.clock, context.entropy);
+    sealed = file.set({session::bundle_key}, value, keys_of(context)->data_key(file), context.clock,
+                      context.entropy);
     mode = context.files.status(path)->mode;
   } else {
     std::vector<text::Value> documents(1, text::Value::map());
-    documents.front().set(bundle_key, value);
+    documents.front().set(session::bundle_key, value);
     const sops::Plain plain{sops::format_of(path), std::move(documents)};
     sealed = sops::encrypt(plain, recipe_for(context, path, spec.folder), context.clock,
                            context.entropy);

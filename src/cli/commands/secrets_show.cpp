@@ -99,20 +99,19 @@ text::Value to_value(const std::vector<Row>& rows) {
 int show_cluster_secrets(Context& context, const Invocation& invocation,
                          const std::optional<std::string>& cluster) {
   const spec::Spec spec = load_cluster(context, cluster);
-  Keys keys{context};
   std::vector<Row> rows;
   std::vector<std::string> searched;
-  for (const std::string& path : secret_files(spec)) {
+  for (const std::string& path : session::secret_files(spec)) {
     searched.push_back(path);
-    const auto plain = open_secrets(context, keys, path);
-    if (!plain || plain->documents().empty()) continue;
-    const text::Value& root = plain->documents().front();
+    const session::SecretTree tree = session::open_secrets(context.files, *keys_of(context), path);
+    if (tree == nullptr) continue;
+    const text::Value& root = *tree;
     const std::string shown =
         path.starts_with(context.folder + "/") ? path.substr(context.folder.size() + 1) : path;
-    const text::Value* bundle = find_bundle(root);
+    const text::Value* bundle = session::find_bundle(root);
     if (bundle != nullptr)
       add_bundle(context, shown, *bundle,
-                 bundle == &root ? std::string{} : std::string{bundle_key} + ".", rows);
+                 bundle == &root ? std::string{} : std::string{session::bundle_key} + ".", rows);
     add_rows(shown, "", root, bundle, rows);
   }
   if (rows.empty()) {

@@ -33,7 +33,7 @@ std::optional<std::string> whole_seconds(std::string_view text) {
   return normal;
 }
 
-std::string now_text(Clock& clock) {
+std::string now_text(const Clock& clock) {
   return rocca::to_string(Instant{std::chrono::floor<std::chrono::seconds>(clock.now())});
 }
 
@@ -80,8 +80,8 @@ Recipients without_entries(Recipients recipients) {
   return recipients;
 }
 
-void finish_metadata(Value& metadata, const std::string& mac, const Secret& data_key, Clock& clock,
-                     Entropy& entropy) {
+void finish_metadata(Value& metadata, const std::string& mac, const Secret& data_key,
+                     const Clock& clock, Entropy& entropy) {
   const std::string modified = now_text(clock);
   metadata.set("lastmodified", Value::string(modified, text::Style::Double));
   metadata.set("mac", Value::string(seal(mac, "str", data_key, modified, entropy).text(),
@@ -158,7 +158,8 @@ Secret Plain::text(unsigned yaml_indent, const std::string& json_indent) const {
 
 // --- encrypt
 
-std::string encrypt(const Plain& plain, const Recipe& recipe, Clock& clock, Entropy& entropy) {
+std::string encrypt(const Plain& plain, const Recipe& recipe, const Clock& clock,
+                    Entropy& entropy) {
   const Secret data_key = Secret::take(entropy.bytes(data_key_size));
   Value metadata = Value::map();
   write_recipients(wrapped(recipe.recipients, data_key, entropy), metadata);
@@ -296,7 +297,7 @@ std::string File::write(std::vector<Value> documents, const Value& metadata) con
 }
 
 std::string File::sealed_again(const Plain& plain, const Secret& old_key, const Secret& new_key,
-                               const Value& metadata, Clock& clock, Entropy& entropy) const {
+                               const Value& metadata, const Clock& clock, Entropy& entropy) const {
   Stash stash;
   if (&old_key == &new_key) {
     Plain old(format_, documents_);
@@ -310,7 +311,7 @@ std::string File::sealed_again(const Plain& plain, const Secret& old_key, const 
   return write(std::move(documents), fresh);
 }
 
-std::string File::with_content(const Plain& plain, const Secret& data_key, Clock& clock,
+std::string File::with_content(const Plain& plain, const Secret& data_key, const Clock& clock,
                                Entropy& entropy) const {
   Value metadata = metadata_;
   const auto version = Version::parse_loose(version_);
@@ -320,7 +321,7 @@ std::string File::with_content(const Plain& plain, const Secret& data_key, Clock
 }
 
 std::string File::set(const text::Path& path, const Value& value, const Secret& data_key,
-                      Clock& clock, Entropy& entropy) const {
+                      const Clock& clock, Entropy& entropy) const {
   if (path.empty() || path.front() == "sops" ||
       (format_ == Format::Dotenv && path.front().starts_with("sops_")))
     throw Error(Fault::Usage, "the SOPS metadata cannot be set");
@@ -351,7 +352,7 @@ std::string File::set(const text::Path& path, const Value& value, const Secret& 
   }
 }
 
-std::string File::unset(const text::Path& path, const Secret& data_key, Clock& clock,
+std::string File::unset(const text::Path& path, const Secret& data_key, const Clock& clock,
                         Entropy& entropy) const {
   Plain plain = decrypt(data_key);
   if (path.empty() || path.front() == "sops" || !text::erase_in(plain.documents().front(), path))
@@ -359,7 +360,7 @@ std::string File::unset(const text::Path& path, const Secret& data_key, Clock& c
   return sealed_again(plain, data_key, data_key, metadata_, clock, entropy);
 }
 
-std::string File::rotate(const Secret& data_key, Clock& clock, Entropy& entropy) const {
+std::string File::rotate(const Secret& data_key, const Clock& clock, Entropy& entropy) const {
   Plain plain = decrypt(data_key);
   const Secret fresh = Secret::take(entropy.bytes(data_key_size));
   Value metadata = metadata_;

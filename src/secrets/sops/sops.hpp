@@ -96,7 +96,7 @@ class Plain {
 };
 
 /// Encrypts with a new data key. Throws Error(Usage) for a recipient that is not age.
-std::string encrypt(const Plain& plain, const Recipe& recipe, Clock& clock, Entropy& entropy);
+std::string encrypt(const Plain& plain, const Recipe& recipe, const Clock& clock, Entropy& entropy);
 
 /// An encrypted file. A value: changes give the text of a new file.
 class File {
@@ -122,18 +122,18 @@ class File {
   Plain decrypt(const Secret& data_key) const;
 
   /// New content under the same data key; values that did not change keep their bytes.
-  std::string with_content(const Plain& plain, const Secret& data_key, Clock& clock,
+  std::string with_content(const Plain& plain, const Secret& data_key, const Clock& clock,
                            Entropy& entropy) const;
   /// One value. An existing one is changed in place, with every other byte left alone but the MAC
   /// and the date.
   std::string set(const text::Path& path, const text::Value& value, const Secret& data_key,
-                  Clock& clock, Entropy& entropy) const;
+                  const Clock& clock, Entropy& entropy) const;
   /// Throws Error(NotFound) if there is none.
-  std::string unset(const text::Path& path, const Secret& data_key, Clock& clock,
+  std::string unset(const text::Path& path, const Secret& data_key, const Clock& clock,
                     Entropy& entropy) const;
   /// A new data key for the same recipients. Throws Error(Usage) naming keys that are not age: they
   /// cannot be wrapped for here.
-  std::string rotate(const Secret& data_key, Clock& clock, Entropy& entropy) const;
+  std::string rotate(const Secret& data_key, const Clock& clock, Entropy& entropy) const;
   /// The same data key for other recipients; values, MAC and date stay. Other keys than age stay if
   /// the file has them already.
   std::string with_recipients(const Recipients& recipients, const Secret& data_key,
@@ -146,7 +146,7 @@ class File {
   std::string write(std::vector<text::Value> documents, const text::Value& metadata) const;
   std::string with_metadata(const text::Value& metadata) const;
   std::string sealed_again(const Plain& plain, const Secret& old_key, const Secret& new_key,
-                           const text::Value& metadata, Clock& clock, Entropy& entropy) const;
+                           const text::Value& metadata, const Clock& clock, Entropy& entropy) const;
 
   std::string name_;
   std::string source_;
