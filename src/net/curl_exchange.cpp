@@ -59,20 +59,19 @@ bool is_large_upload(const Request& request) {
 void free_curl_list(curl_slist* list) {
   for (auto* item = list; item != nullptr; item = item->next)
     wipe(item->data, std::strlen(item->data));
-  curl_library().slist_free_all(list);
+  curl_slist_free_all(list);
 }
 
 CurlLine::CurlLine(const Tls& how, std::shared_ptr<const TlsMaterial> material)
     : tls(how, std::move(material)),
-      multi(curl_library().multi_init()),
-      easy(curl_library().easy_init()) {
+      multi((start_curl(), curl_multi_init())),
+      easy(curl_easy_init()) {
   if (!multi || !easy) throw Error(Fault::Bug, "libcurl gave no handle");
-  curl_library().multi_setopt(multi.get(), CURLMOPT_MAXCONNECTS, 1L);
+  (curl_multi_setopt)(multi.get(), CURLMOPT_MAXCONNECTS, 1L);
 }
 
 CurlExchange::CurlExchange(CurlLine& line, const Request& request, const Url& url, BodySink& sink)
-    : curl_(curl_library()),
-      line_(line),
+    : line_(line),
       request_(request),
       url_(url),
       sink_(sink),
@@ -84,14 +83,14 @@ CurlExchange::CurlExchange(CurlLine& line, const Request& request, const Url& ur
 
 // The handle is kept for the next exchange and must not remember where this one stood.
 CurlExchange::~CurlExchange() {
-  curl_.easy_reset(line_.easy.get());
+  curl_easy_reset(line_.easy.get());
 }
 
 template <class Value>
 void CurlExchange::set(CURLoption option, Value value) {
-  if (const CURLcode code = curl_.easy_setopt(line_.easy.get(), option, value); code != CURLE_OK)
+  if (const CURLcode code = (curl_easy_setopt)(line_.easy.get(), option, value); code != CURLE_OK)
     throw Error(Fault::Bug, fmt::format("libcurl refused option {}: {}", static_cast<int>(option),
-                                        curl_.easy_strerror(code)));
+                                        curl_easy_strerror(code)));
 }
 
 Response CurlExchange::run(const CurlSurroundings& surroundings, const std::string& proxy,
@@ -148,7 +147,7 @@ void CurlExchange::set_connection(const std::string& proxy) {
     const bool ipv6 = url_.host.find(':') != std::string::npos;
     const std::string route =
         fmt::format("::{}{}{}:{}", ipv6 ? "[" : "", url_.host, ipv6 ? "]" : "", url_.port);
-    connect_to_.reset(curl_.slist_append(nullptr, route.c_str()));
+    connect_to_.reset(curl_slist_append(nullptr, route.c_str()));
     set(CURLOPT_CONNECT_TO, connect_to_.get());
   }
   set(CURLOPT_URL, to_string(shown).c_str());
@@ -188,7 +187,7 @@ void CurlExchange::set_tls(const std::string& roots) {
 void CurlExchange::set_headers(const std::string& user_agent) {
   set(CURLOPT_USERAGENT, user_agent.c_str());
   const auto append = [&](const std::string& line) {
-    curl_slist* const longer = curl_.slist_append(headers_.get(), line.c_str());
+    curl_slist* const longer = curl_slist_append(headers_.get(), line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     static_cast<void>(headers_.release());
     headers_.reset(longer);
@@ -243,16 +242,14 @@ CURLcode CurlExchange::wait_for_end(const std::stop_token& stop) {
   CURLM* const multi = line_.multi.get();
   const auto check = [&](CURLMcode code) {
     if (code != CURLM_OK)
-      throw Error(Fault::Bug, fmt::format("libcurl: {}", curl_.multi_strerror(code)));
+      throw Error(Fault::Bug, fmt::format("libcurl: {}", curl_multi_strerror(code)));
   };
-  check(curl_.multi_add_handle(multi, line_.easy.get()));
+  check(curl_multi_add_handle(multi, line_.easy.get()));
   struct Leave {
     CurlExchange& exchange;
-    ~Leave() {
-      exchange.curl_.multi_remove_handle(exchange.line_.multi.get(), exchange.line_.easy.get());
-    }
+    ~Leave() { curl_multi_remove_handle(exchange.line_.multi.get(), exchange.line_.easy.get()); }
   } const leave{*this};
-  const std::stop_callback wake{stop, [&] { curl_.multi_wakeup(multi); }};
+  const std::stop_callback wake{stop, [&] { curl_multi_wakeup(multi); }};
 
   int idle_turns = 0;
   for (;;) {
@@ -260,10 +257,10 @@ CURLcode CurlExchange::wait_for_end(const std::stop_token& stop) {
       throw Error(Fault::Interrupted, fmt::format("{} {} was cancelled", method_, url_.origin()));
     int running = 0;
     const std::uint64_t before = events_;
-    check(curl_.multi_perform(multi, &running));
+    check(curl_multi_perform(multi, &running));
     idle_turns = events_ == before ? idle_turns + 1 : 0;
     int left = 0;
-    while (const CURLMsg* const message = curl_.multi_info_read(multi, &left))
+    while (const CURLMsg* const message = curl_multi_info_read(multi, &left))
       if (message->msg == CURLMSG_DONE) return message->data.result;
     if (has_grpc_status()) return CURLE_OK;
 
@@ -281,7 +278,7 @@ CURLcode CurlExchange::wait_for_end(const std::stop_token& stop) {
       wait_for_bytes();
     } else {
       const auto asked = Steady::now();
-      check(curl_.multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()), nullptr));
+      check(curl_multi_poll(multi, nullptr, 0, static_cast<int>(wait.count()), nullptr));
       if (Steady::now() - asked >= 1ms) idle_turns = 0;
     }
   }
@@ -292,7 +289,7 @@ CURLcode CurlExchange::wait_for_end(const std::stop_token& stop) {
 // wait is short, because curl's timers and a stop do not end it.
 void CurlExchange::wait_for_bytes() const {
   curl_socket_t socket = CURL_SOCKET_BAD;
-  curl_.easy_getinfo(line_.easy.get(), CURLINFO_ACTIVESOCKET, &socket);
+  (curl_easy_getinfo)(line_.easy.get(), CURLINFO_ACTIVESOCKET, &socket);
   pollfd arrival{socket, POLLIN, 0};
   ::poll(&arrival, 1, 20);
 }
@@ -313,7 +310,7 @@ void CurlExchange::begin_once() {
 
 bool CurlExchange::sent_something() const {
   long sent = 0;
-  curl_.easy_getinfo(line_.easy.get(), CURLINFO_REQUEST_SIZE, &sent);
+  (curl_easy_getinfo)(line_.easy.get(), CURLINFO_REQUEST_SIZE, &sent);
   return ready_ && sent > sent_before_;
 }
 
@@ -409,8 +406,7 @@ CURLcode CurlExchange::on_context(CURL*, void* context, void* self) noexcept {
 int CurlExchange::on_ready(void* self, char*, char*, int, int) noexcept {
   auto& exchange = *static_cast<CurlExchange*>(self);
   exchange.ready_ = true;
-  exchange.curl_.easy_getinfo(exchange.line_.easy.get(), CURLINFO_REQUEST_SIZE,
-                              &exchange.sent_before_);
+  (curl_easy_getinfo)(exchange.line_.easy.get(), CURLINFO_REQUEST_SIZE, &exchange.sent_before_);
   const bool wrong_version = exchange.tls_ && exchange.request_.version == HttpVersion::Http2 &&
                              exchange.line_.tls.protocol() != "h2";
   if (!wrong_version) return CURL_PREREQFUNC_OK;

@@ -15,10 +15,10 @@
 namespace rocca::net {
 
 inline void free_curl_easy(CURL* easy) {
-  curl_library().easy_cleanup(easy);
+  curl_easy_cleanup(easy);
 }
 inline void free_curl_multi(CURLM* multi) {
-  curl_library().multi_cleanup(multi);
+  curl_multi_cleanup(multi);
 }
 void free_curl_list(curl_slist* list);  // wipes it first: it holds the Authorization header
 
@@ -84,7 +84,6 @@ class CurlExchange {
 
   using Steady = std::chrono::steady_clock;
 
-  const CurlLibrary& curl_;
   CurlLine& line_;
   const Request& request_;
   const Url& url_;

@@ -43,7 +43,7 @@ std::string CurlExchange::reason_text(CURLcode code) const {
       return "the proxy's name cannot be resolved";
     case CURLE_COULDNT_CONNECT: {
       long number = 0;
-      curl_.easy_getinfo(line_.easy.get(), CURLINFO_OS_ERRNO, &number);
+      (curl_easy_getinfo)(line_.easy.get(), CURLINFO_OS_ERRNO, &number);
       if (number == 0) break;
       std::string text = std::generic_category().message(static_cast<int>(number));
       text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
@@ -73,7 +73,7 @@ std::string CurlExchange::reason_text(CURLcode code) const {
     default:
       break;
   }
-  return text_[0] != '\0' ? text_.data() : curl_.easy_strerror(code);
+  return text_[0] != '\0' ? text_.data() : curl_easy_strerror(code);
 }
 
 Error CurlExchange::tls_refusal(int alert) const {
