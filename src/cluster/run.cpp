@@ -655,4 +655,8 @@ const spec::Lock& Run::lock() {
   return impl_->cluster.lock;
 }
 
+ClusterOverview Run::overview() {
+  return overview_of(impl_->cluster, impl_->cluster.lock);
+}
+
 }  // namespace rocca::resources

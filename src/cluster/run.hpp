@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cluster/overview.hpp"
 #include "engine/execute.hpp"
 #include "engine/plan.hpp"
 #include "kubernetes/usable.hpp"
@@ -188,6 +189,8 @@ class Run {
   const state::State& prior();
   /// rocca.lock as it will be after `up`: with the hosts and ids that were chosen.
   const spec::Lock& lock();
+  /// The nodes as spec and lock describe them; after `plan` with what it chose for new ones.
+  ClusterOverview overview();
 
  private:
   struct Impl;

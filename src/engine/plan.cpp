@@ -103,6 +103,7 @@ class Planner {
     Planned step;
     step.address = address;
     step.place = resource.place();
+    if (live) step.id = live->id;
     step.needs = changing_needs(address);
     step.estimate = history(address, change.action);
     step.change = std::move(change);

@@ -37,6 +37,7 @@ struct Observed {
 struct Planned {
   std::string address;
   std::string place;
+  std::string id{};  // what the far side calls it: "104 on atlas"; empty: it does not exist
   Change change;
   std::vector<std::string> needs;    // those that change too: what it waits for
   std::optional<Duration> estimate;  // from history

@@ -126,6 +126,7 @@ Value to_value(const Planned& step) {
   out.set("effect", Value::string(engine::to_string(step.change.effect)));
   out.set("reason", Value::string(step.change.reason));
   if (!step.place.empty()) out.set("place", Value::string(step.place));
+  if (!step.id.empty()) out.set("id", Value::string(step.id));
   Value fields = Value::list();
   for (const auto& field : step.change.fields) {
     Value one = Value::map();
@@ -184,12 +185,11 @@ std::string render(const engine::Plan& plan, const Style& style) {
   }
   out += render_kept(plan, style);
   if (plan.empty())
-    return out + fmt::format("Nothing to do: cluster {} is as its spec says ({} looked at).\n",
-                             visible(plan.cluster), plural(plan.summary.unchanged, "thing"));
+    return out + fmt::format("No changes. Cluster {} matches its spec ({} checked).\n",
+                             visible(plan.cluster), plural(plan.summary.unchanged, "resource"));
   out += "\n" + ink(style, Ink::Bold, summary_line(plan)) + "\n";
   if (plan.effect > engine::Effect::Live)
-    out +=
-        fmt::format("The costliest change is of the class {}.\n", engine::to_string(plan.effect));
+    out += fmt::format("Worst effect: {}.\n", engine::to_string(plan.effect));
   return out;
 }
 
@@ -224,6 +224,39 @@ Value to_value(const engine::Plan& plan) {
   }
   if (plan.estimate) out.set("estimateSeconds", Value::floating(seconds(*plan.estimate)));
   out.set("boundTo", Value::string(plan.bound_to));
+  return out;
+}
+
+Value to_value(const engine::Plan& plan, const resources::ClusterOverview& cluster) {
+  Value out = to_value(plan);
+  out.set("talos", Value::string(cluster.talos));
+  out.set("kubernetes", Value::string(cluster.kubernetes));
+  if (!cluster.vip.empty()) out.set("vip", Value::string(cluster.vip));
+  Value nodes = Value::list();
+  for (const resources::NodeOverview& node : cluster.nodes) {
+    Value one = Value::map();
+    one.set("name", Value::string(node.name));
+    one.set("role", Value::string(node.control_plane ? "controlplane" : "worker"));
+    one.set("existing", Value::boolean(node.existing));
+    if (node.vmid != 0) one.set("vmid", Value::unsigned_integer(node.vmid));
+    if (!node.host.empty()) one.set("host", Value::string(node.host));
+    if (!node.address.empty()) one.set("address", Value::string(node.address));
+    if (node.cores != 0) one.set("cores", Value::unsigned_integer(node.cores));
+    if (node.memory != Bytes{})
+      one.set("memoryBytes", Value::unsigned_integer(node.memory.count()));
+    Value disks = Value::list();
+    for (const auto& disk : node.disks) {
+      Value item = Value::map();
+      item.set("name", Value::string(disk.name));
+      item.set("sizeBytes", Value::unsigned_integer(disk.size.count()));
+      if (!disk.storage.empty()) item.set("storage", Value::string(disk.storage));
+      disks.append(std::move(item));
+    }
+    one.set("disks", std::move(disks));
+    one.set("macs", texts(node.macs));
+    nodes.append(std::move(one));
+  }
+  out.set("nodes", std::move(nodes));
   return out;
 }
 

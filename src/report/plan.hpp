@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cluster/overview.hpp"
 #include "engine/plan.hpp"
 #include "report/style.hpp"
 #include "text/value.hpp"
@@ -20,6 +21,8 @@ std::string summary_line(const engine::Plan& plan);
 
 /// The same for programs; plan_schema() describes it.
 text::Value to_value(const engine::Plan& plan);
+/// With the nodes as they should be.
+text::Value to_value(const engine::Plan& plan, const resources::ClusterOverview& cluster);
 /// JSON Schema 2020-12 of to_value.
 text::Value plan_schema();
 

@@ -45,6 +45,7 @@ constexpr std::string_view schema = R"json({
           "effect": {"$ref": "#/$defs/effect"},
           "reason": {"type": "string"},
           "place": {"type": "string", "description": "Where the spec asks for it."},
+          "id": {"type": "string", "description": "What the platform calls it, such as 104 on pve1; missing if it does not exist."},
           "fields": {
             "type": "array",
             "items": {
@@ -64,6 +65,42 @@ constexpr std::string_view schema = R"json({
           "refusal": {"type": "string", "description": "Why it cannot be done."},
           "hint": {"type": "string"},
           "estimateSeconds": {"type": "number", "minimum": 0}
+        }
+      }
+    },
+    "talos": {"type": "string", "description": "Version, with v."},
+    "kubernetes": {"type": "string", "description": "Version, with v."},
+    "vip": {"type": "string", "description": "The address that the control planes share."},
+    "nodes": {
+      "type": "array",
+      "description": "Every node as spec and lock describe it.",
+      "items": {
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["name", "role", "existing", "disks", "macs"],
+        "properties": {
+          "name": {"type": "string"},
+          "role": {"enum": ["controlplane", "worker"]},
+          "existing": {"type": "boolean", "description": "A machine that rocca did not create."},
+          "vmid": {"type": "integer", "minimum": 1},
+          "host": {"type": "string"},
+          "address": {"type": "string", "description": "Missing with DHCP."},
+          "cores": {"type": "integer", "minimum": 1},
+          "memoryBytes": {"type": "integer", "minimum": 1},
+          "disks": {
+            "type": "array",
+            "items": {
+              "type": "object",
+              "additionalProperties": false,
+              "required": ["name", "sizeBytes"],
+              "properties": {
+                "name": {"type": "string"},
+                "sizeBytes": {"type": "integer", "minimum": 1},
+                "storage": {"type": "string"}
+              }
+            }
+          },
+          "macs": {"type": "array", "items": {"type": "string"}, "description": "One for each NIC, known before the VM exists."}
         }
       }
     },

@@ -24,7 +24,7 @@ TEST(PlanText, AnEmptyPlanIsOneSentence) {
   plan.cluster = "blue";
   plan.summary.unchanged = 17;
   EXPECT_EQ(render(plan),
-            "Nothing to do: cluster blue is as its spec says (17 things looked at).\n");
+            "No changes. Cluster blue matches its spec (17 resources checked).\n");
 }
 
 TEST(PlanText, ANoticeStandsBeforeTheSteps) {
@@ -57,7 +57,7 @@ TEST(PlanJson, FitsThePublishedSchema) {
   EXPECT_EQ(render(keeps, {.width = 80}),
             "  = image/local@pve1/talos.qcow2  keep\n"
             "      because somebody else needs it\n"
-            "Nothing to do: cluster  is as its spec says (0 things looked at).\n");
+            "No changes. Cluster  matches its spec (0 resources checked).\n");
 }
 
 TEST(PlanJson, TheSchemaNoticesAStrangeKey) {
