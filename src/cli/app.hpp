@@ -8,7 +8,7 @@
 
 namespace rocca::cli {
 
-/// One run of rocca: reads the words after the program's name, runs the verb, and turns an Error
+/// One run of rocca: reads the words after the program's name, runs the command, and turns an Error
 /// into its text on `err` and its exit code. Nothing is thrown.
 int run(const Catalog& catalog, Context& context, std::vector<std::string> words);
 

@@ -9,7 +9,8 @@
 namespace rocca::cli {
 namespace {
 
-// The parser tells flags from words before it knows the verb; the scripts of the shells do so too.
+// The parser tells flags from words before it knows the command; the scripts of the shells do so
+// too.
 TEST(Catalog, AFlagOfOneNameTakesAValueEverywhereOrNowhere) {
   std::map<std::string, bool> takes_value;
   std::map<char, std::string> letters;
@@ -49,8 +50,8 @@ TEST(Catalog, EveryEntryIsWhole) {
       EXPECT_EQ(flag.kind == FlagKind::Choice, !flag.choices.empty())
           << command.name << " --" << flag.name;
     }
-    // A verb that is also the first word of others cannot take their second word as its argument: a
-    // cluster named `accept` is given to `drift` as a folder.
+    // A command that is also the first word of others cannot take their second word as its
+    // argument: a cluster named `accept` is given to `drift` as a folder.
     EXPECT_TRUE(command.name == "drift" || !is_prefix(catalog(), command.name)) << command.name;
   }
 }

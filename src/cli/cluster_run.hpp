@@ -17,7 +17,7 @@ namespace rocca::cli {
 struct Context;
 class Invocation;
 
-/// Flags that verbs of a cluster's life share.
+/// Flags that commands of a cluster's life share.
 std::vector<Flag> run_flags();  // --target, --parallelism, --locked, --state-lock…
 Flag parallelism_flag();        // --parallelism N
 Flag take_over_flag();          // --take-over

@@ -42,6 +42,15 @@ Flag output_flag() {
           .help = "how to print the result"};
 }
 
+Flag steps_flag() {
+  return {.name = "steps", .help = "show every step of the plan with its reason and order"};
+}
+
+std::vector<Flag> joined(std::vector<Flag> first, const std::vector<Flag>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 Argument cluster_argument() {
   return {
       .name = "CLUSTER",

@@ -11,7 +11,7 @@ class Invocation;
 
 enum class FlagKind { Switch, Text, Number, Choice, Duration, Size };
 
-/// One flag of a verb. Everything that is said about it (parsing, help, completion, man page,
+/// One flag of a command. Everything that is said about it (parsing, help, completion, man page,
 /// variable) comes from here.
 struct Flag {
   std::string name;  // without `--`
@@ -33,7 +33,7 @@ std::string spelling_of(const Flag& flag);
 
 enum class Arity { One, Optional, Any };
 /// What a shell offers in an argument's place.
-enum class Offer { Nothing, Choices, Files, Clusters, Verbs };
+enum class Offer { Nothing, Choices, Files, Clusters, Commands };
 
 struct Argument {
   std::string name;  // `CLUSTER`
@@ -48,9 +48,9 @@ struct Example {
   std::string what;
 };
 
-/// One verb: an entry of the table in catalog.cpp, and a function in a file of its own.
+/// One command: an entry of the table in catalog.cpp, and a function in a file of its own.
 struct Command {
-  std::string name;  // `version`; nested verbs have a blank: `secrets encrypt`
+  std::string name;  // `version`; nested commands have a blank: `secrets encrypt`
   std::string group;
   std::string summary;  // one line, no full stop
   std::string description = "";
@@ -62,13 +62,17 @@ struct Command {
 
 using Catalog = std::vector<Command>;
 
-/// The verbs of rocca in the order of its help.
+/// The commands of rocca in the order of its help.
 Catalog catalog();
 
-/// Flags that every verb takes: `--color`, `--help`.
+/// Flags that every command takes: `--color`, `--help`.
 const std::vector<Flag>& common_flags();
-/// `-o, --output text|json|yaml`, for verbs that print data.
+/// `-o, --output text|json|yaml`, for commands that print data.
 Flag output_flag();
+/// `--steps`, for commands that show a plan.
+Flag steps_flag();
+/// The flags of both lists.
+std::vector<Flag> joined(std::vector<Flag> first, const std::vector<Flag>& second);
 /// `[CLUSTER]`: a name, a folder or a file, by default the cluster around the working directory.
 Argument cluster_argument();
 
@@ -76,9 +80,9 @@ Argument cluster_argument();
 const Command* find_command(const Catalog& catalog, std::string_view name);
 /// The flag of that name among the command's own and the common ones, or nullptr.
 const Flag* find_flag(const Command& command, std::string_view name);
-/// Is it the first word of nested verbs: `secrets`.
+/// Is it the first word of nested commands: `secrets`.
 bool is_prefix(const Catalog& catalog, std::string_view name);
-/// The verbs below a first word, or the top level's words for "".
+/// The commands below a first word, or the top level's words for "".
 std::vector<std::string> words_below(const Catalog& catalog, std::string_view prefix);
 
 }  // namespace rocca::cli

@@ -57,12 +57,12 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   Terminal terminal;
-  const std::vector<Command>* catalog = nullptr;  // for the verbs that speak of verbs
+  const std::vector<Command>* catalog = nullptr;  // for the commands that speak of commands
   /// Asks for a passphrase without showing it; empty where there is no terminal.
   std::function<Secret(std::string_view what)> ask_secret = {};
   /// From the first call on, a first SIGINT or SIGTERM asks for a stop and a second leaves at once.
-  /// For verbs that have something to settle; until it is called a signal simply ends the process,
-  /// so that a prompt can be left with Ctrl-C.
+  /// For commands that have something to settle; until it is called a signal simply ends the
+  /// process, so that a prompt can be left with Ctrl-C.
   std::function<std::stop_token()> settle_on_signals = {};
   /// Standard output for the user's own data, byte for byte; empty where that is a terminal.
   std::ostream* exact_out = nullptr;

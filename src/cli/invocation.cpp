@@ -114,8 +114,20 @@ const Flag& Invocation::flag(std::string_view name) const {
   return *found;
 }
 
-/// Two passes: words and flags are told apart first, because a flag may stand before its verb and
-/// only the table says whether the next word is its value.
+/// The command for a word that other tools use; nullptr if the word is not one of theirs.
+const char* our_word_for(std::string_view word) {
+  static constexpr std::pair<std::string_view, const char*> words[] = {
+      {"create", "up"},      {"deploy", "up"},     {"bootstrap", "up"}, {"destroy", "down"},
+      {"delete", "down"},    {"remove", "down"},   {"rm", "down"},      {"diff", "plan"},
+      {"preview", "plan"},   {"show", "status"},   {"get", "status"},   {"health", "status"},
+      {"check", "validate"}, {"lint", "validate"}, {"import", "adopt"}, {"generate", "new"}};
+  for (const auto& [theirs, ours] : words)
+    if (word == theirs) return ours;
+  return nullptr;
+}
+
+/// Two passes: words and flags are told apart first, because a flag may stand before its command
+/// and only the table says whether the next word is its value.
 class Parser {
  public:
   Parser(const Catalog& catalog, const std::map<std::string, std::string>& environment)
@@ -139,24 +151,24 @@ class Parser {
 
  private:
   struct Given {
-    std::string name;   // "" if no verb knows it
+    std::string name;   // "" if no command knows it
     std::string shown;  // as the user wrote it, without the value
     std::string value;
   };
 
   void take_word(const std::string& word) {
-    // Words belong to the verb as long as the table knows a longer one.
-    const std::string longer = verb_.empty() ? word : verb_ + " " + word;
-    const bool may_grow =
-        arguments_.empty() && (!rest_are_words_ || find_command(catalog_, verb_) == nullptr);
+    // Words belong to the command as long as the table knows a longer one.
+    const std::string longer = command_name_.empty() ? word : command_name_ + " " + word;
+    const bool may_grow = arguments_.empty() &&
+                          (!rest_are_words_ || find_command(catalog_, command_name_) == nullptr);
     if (may_grow && (find_command(catalog_, longer) != nullptr || is_prefix(catalog_, longer))) {
-      verb_ = longer;
+      command_name_ = longer;
       return;
     }
-    if (find_command(catalog_, verb_) == nullptr) {
-      // With a mistake in the verb nothing that follows can be judged; the first such word is the
-      // one to name.
-      if (unknown_verb_.empty()) unknown_verb_ = word;
+    if (find_command(catalog_, command_name_) == nullptr) {
+      // With a mistake in the command nothing that follows can be judged; the first such word is
+      // the one to name.
+      if (unknown_command_.empty()) unknown_command_ = word;
       return;
     }
     arguments_.push_back(word);
@@ -220,22 +232,23 @@ class Parser {
   }
 
   Request finish() {
-    if (!unknown_verb_.empty()) throw unknown_verb();
-    const Command* command = find_command(catalog_, verb_);
+    if (!unknown_command_.empty()) throw unknown_command();
+    const Command* command = find_command(catalog_, command_name_);
     const bool help = std::any_of(given_.begin(), given_.end(),
                                   [](const Given& one) { return one.name == "help"; });
     if (command == nullptr) {
-      if (!verb_.empty() && !help)
-        throw Error(Fault::Usage, fmt::format("`rocca {}` needs one of {}", verb_,
-                                              enumerate(words_below(catalog_, verb_), "or")))
-            .hint(fmt::format("rocca {} --help", verb_));
+      if (!command_name_.empty() && !help)
+        throw Error(Fault::Usage,
+                    fmt::format("`rocca {}` needs one of {}", command_name_,
+                                enumerate(words_below(catalog_, command_name_), "or")))
+            .hint(fmt::format("rocca {} --help", command_name_));
       const Command none{.name = "", .group = "", .summary = ""};
       for (const Given& one : given_)
         if (find_flag(none, one.name) == nullptr) throw unknown_flag(one, none);
-      return {.topic = verb_};
+      return {.topic = command_name_};
     }
 
-    Request request{.kind = Request::Kind::Run, .topic = verb_};
+    Request request{.kind = Request::Kind::Run, .topic = command_name_};
     Invocation& invocation = request.invocation;
     invocation.command_ = command;
     for (const Given& one : given_) take_flag(invocation, one);
@@ -280,7 +293,7 @@ class Parser {
         values.push_back(arguments_[next++]);
       if (values.empty() && argument.arity == Arity::One)
         throw usage(
-            fmt::format("`rocca {}` needs {}{}", verb_, argument.name,
+            fmt::format("`rocca {}` needs {}{}", command_name_, argument.name,
                         argument.choices.empty() ? "" : ": " + enumerate(argument.choices, "or")));
       for (const std::string& value : values)
         if (!argument.choices.empty() && std::find(argument.choices.begin(), argument.choices.end(),
@@ -290,36 +303,42 @@ class Parser {
                                   did_you_mean(value, argument.choices)));
     }
     if (next < arguments_.size())
-      throw usage(fmt::format("`rocca {}` has no place for '{}'", verb_, arguments_[next]));
+      throw usage(fmt::format("`rocca {}` has no place for '{}'", command_name_, arguments_[next]));
   }
 
   Error usage(std::string message) const {
-    return Error(Fault::Usage, std::move(message)).hint(fmt::format("rocca {} --help", verb_));
+    return Error(Fault::Usage, std::move(message))
+        .hint(fmt::format("rocca {} --help", command_name_));
   }
 
-  Error unknown_verb() const {
-    const auto known = words_below(catalog_, verb_);
-    const std::string asked = verb_.empty() ? unknown_verb_ : verb_ + " " + unknown_verb_;
+  Error unknown_command() const {
+    const auto known = words_below(catalog_, command_name_);
+    const std::string asked =
+        command_name_.empty() ? unknown_command_ : command_name_ + " " + unknown_command_;
+    const char* ours = command_name_.empty() ? our_word_for(unknown_command_) : nullptr;
     return Error(Fault::Usage,
-                 fmt::format("no verb `{}`{}", asked, did_you_mean(unknown_verb_, known)))
-        .hint(verb_.empty() ? "rocca --help lists them" : fmt::format("rocca {} --help", verb_));
+                 fmt::format("unknown command `{}`{}", asked,
+                             ours != nullptr ? fmt::format(" (did you mean `{}`?)", ours)
+                                             : did_you_mean(unknown_command_, known)))
+        .hint(command_name_.empty() ? "rocca --help lists them"
+                                    : fmt::format("rocca {} --help", command_name_));
   }
 
   Error unknown_flag(const Given& one, const Command& command) const {
     std::vector<std::string> known;
     for (const auto* flags : {&command.flags, &common_flags()})
       for (const Flag& flag : *flags) known.push_back("--" + flag.name);
-    const std::string verb = command.name.empty() ? "rocca" : "rocca " + command.name;
-    return Error(Fault::Usage, fmt::format("`{}` has no flag {}{}", verb, one.shown,
+    const std::string program = command.name.empty() ? "rocca" : "rocca " + command.name;
+    return Error(Fault::Usage, fmt::format("`{}` has no flag {}{}", program, one.shown,
                                            did_you_mean(one.shown, known)))
-        .hint(verb + " --help");
+        .hint(program + " --help");
   }
 
   const Catalog& catalog_;
   const std::map<std::string, std::string>& environment_;
   bool rest_are_words_ = false;
-  std::string verb_;
-  std::string unknown_verb_;
+  std::string command_name_;
+  std::string unknown_command_;
   std::vector<std::string> arguments_;
   std::vector<Given> given_;
 };

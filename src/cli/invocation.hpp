@@ -43,12 +43,12 @@ class Invocation {
   std::map<std::string, std::vector<std::string>, std::less<>> arguments_;
 };
 
-/// What a command line asks for: run a verb, show the help of a verb or of a family of verbs, or
-/// (nothing given) the short help.
+/// What a command line asks for: run a command, show the help of a command or of a family of
+/// commands, or (nothing given) the short help.
 struct Request {
   enum class Kind { Run, Help };
   Kind kind = Kind::Help;
-  std::string topic;  // of the help: "", a verb, or the first word of nested verbs
+  std::string topic;  // of the help: "", a command, or the first word of nested commands
   Invocation invocation = {};
 };
 

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-/// Verbs of every shape that later commands need.
+/// Commands of every shape that later commands need.
 Catalog sample() {
   return {
       {.name = "plan",
@@ -199,8 +199,11 @@ TEST_P(Mistakes, AreNamedWithTheWayOut) {
 INSTANTIATE_TEST_SUITE_P(
     Invocation, Mistakes,
     testing::Values(
-        Mistake{"verb", {"plna"}, "no verb `plna` (did you mean `plan`?)"},
-        Mistake{"verb_far_off", {"xyzzy", "--nonsense"}, "no verb `xyzzy`"},
+        Mistake{"command", {"plna"}, "unknown command `plna` (did you mean `plan`?)"},
+        Mistake{"command_of_another_tool",
+                {"destroy", "blue"},
+                "unknown command `destroy` (did you mean `down`?)"},
+        Mistake{"command_far_off", {"xyzzy", "--nonsense"}, "unknown command `xyzzy`"},
         Mistake{"flag",
                 {"plan", "--outptu", "json"},
                 "`rocca plan` has no flag --outptu (did you mean `--output`?)"},

@@ -4,6 +4,7 @@
 #include "base/files.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -110,7 +111,7 @@ secrets::TalosconfigOptions talosconfig_options(const spec::Spec& spec,
   return options;
 }
 
-int run_kubeconfig(Context& context, const Invocation& invocation) {
+static int run_kubeconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   secrets::KubeconfigOptions options = kubeconfig_options(spec, addresses_of(context, spec));
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
@@ -121,7 +122,33 @@ int run_kubeconfig(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_talosconfig(Context& context, const Invocation& invocation) {
+static std::vector<Flag> access_file_flags(const std::string& name) {
+  return {{.name = "file",
+           .kind = FlagKind::Text,
+           .value = "FILE",
+           .help = "write it to this file instead of printing it"},
+          {.name = "save", .help = "write it to configs/" + name + " beside the spec"},
+          {.name = "lifetime",
+           .kind = FlagKind::Duration,
+           .value = "DURATION",
+           .help = "how long it is valid; default: one year"}};
+}
+
+Command kubeconfig_command() {
+  return {.name = "kubeconfig",
+          .group = "Access",
+          .summary = "create an admin kubeconfig",
+          .description =
+              "Created offline from the cluster's secrets; the cluster need not be running. "
+              "Printed, or written to a file that only its owner can read.",
+          .arguments = {cluster_argument()},
+          .flags = access_file_flags("kubeconfig"),
+          .examples = {{"rocca kubeconfig blue --save", "the file that .envrc points to"},
+                       {"rocca kubeconfig --lifetime 8h > admin.yaml", "for today"}},
+          .run = run_kubeconfig};
+}
+
+static int run_talosconfig(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   secrets::TalosconfigOptions options = talosconfig_options(spec, addresses_of(context, spec));
   if (const auto lifetime = invocation.duration("lifetime")) options.lifetime = *lifetime;
@@ -130,6 +157,19 @@ int run_talosconfig(Context& context, const Invocation& invocation) {
            secrets::mint_talosconfig(bundle, options, context.clock.now(), context.entropy),
            "talosconfig");
   return 0;
+}
+
+Command talosconfig_command() {
+  return {.name = "talosconfig",
+          .group = "Access",
+          .summary = "create an admin talosconfig",
+          .description =
+              "Created offline from the cluster's secrets; the cluster need not be running. "
+              "Printed, or written to a file that only its owner can read.",
+          .arguments = {cluster_argument()},
+          .flags = access_file_flags("talosconfig"),
+          .examples = {{"rocca talosconfig blue --save", "the file that .envrc points to"}},
+          .run = run_talosconfig};
 }
 
 }  // namespace rocca::cli

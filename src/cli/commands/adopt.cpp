@@ -6,6 +6,7 @@
 #include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -196,7 +197,7 @@ class TakeOver {
 
 }  // namespace
 
-int run_adopt(Context& context, const Invocation& invocation) {
+static int run_adopt(Context& context, const Invocation& invocation) {
   const std::string file = invocation.argument("STATE").value();
   std::optional<secrets::Bundle> bundle;
   if (const auto given = invocation.find("secrets")) bundle = bundle_of_file(context, *given);
@@ -266,6 +267,45 @@ int run_adopt(Context& context, const Invocation& invocation) {
       "more: `terraform state rm` takes them out of its hands\nnext: rocca plan {}\n",
       plural(nodes, "node"), visible(wording.name), visible(out ? *out : wording.name));
   return 0;
+}
+
+Command adopt_command() {
+  return {
+      .name = "adopt",
+      .group = "Create a cluster",
+      .summary = "take over a cluster created by Terraform or OpenTofu",
+      .description =
+          "Reads a state of Terraform or OpenTofu (bpg/proxmox or Telmate/proxmox, and "
+          "siderolabs/talos), finds its VMs on Proxmox and reads what the nodes run. Writes "
+          "cluster.yaml, secrets.sops.yaml, rocca.lock and a state, but only if the first plan "
+          "with them is empty. Changes no machine; names what cannot be taken over.",
+      .arguments = {{.name = "STATE",
+                     .help =
+                         "a terraform.tfstate; `-` reads the output of `state pull` from stdin"}},
+      .flags = joined(
+          {{.name = "secrets",
+            .kind = FlagKind::Text,
+            .value = "FILE",
+            .help = "the Talos secrets if the state has none: the machine config of a control "
+                    "plane, or talosctl's secrets.yaml"},
+           {.name = "module",
+            .kind = FlagKind::Text,
+            .value = "ADDRESS",
+            .help = "only this module of the state, for one of several clusters: module.blue"},
+           {.name = "out",
+            .kind = FlagKind::Text,
+            .value = "FOLDER",
+            .help = "where to write; default: clusters/NAME"},
+           {.name = "images",
+            .kind = FlagKind::Text,
+            .value = "STORAGE",
+            .help = "storage for the images of new nodes"}},
+          access_flags()),
+      .examples = {{"rocca adopt terraform.tfstate --endpoint https://pve.home:8006",
+                    "a state in a file"},
+                   {"tofu state pull | rocca adopt - --secrets controlplane.yaml",
+                    "from any backend"}},
+      .run = run_adopt};
 }
 
 }  // namespace rocca::cli

@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -56,7 +57,7 @@ text::Value to_value(const resources::ClaimPlan& plan) {
 
 }  // namespace
 
-int run_claim(Context& context, const Invocation& invocation) {
+static int run_claim(Context& context, const Invocation& invocation) {
   const proxmox::Vmid vmid = vmid_of(invocation);
   const std::string node = invocation.argument("NODE").value();
   ClusterRun cluster{context, invocation, "claim", context.stop()};
@@ -82,6 +83,27 @@ int run_claim(Context& context, const Invocation& invocation) {
         cluster.name(), node, visible(plan.vm), visible(plan.host), vmid);
   print(context, invocation, to_value(plan), text);
   return 0;
+}
+
+Command claim_command() {
+  return {.name = "claim",
+          .group = "Operate a cluster",
+          .summary = "make an existing VM a node of the cluster",
+          .description =
+              "rocca touches only VMs whose SMBIOS UUID and mark prove that they are its own, and "
+              "never marks a VM that it did not create, unless you name it here. Writes the node's "
+              "UUID and mark into the VM's `smbios1` and its place into rocca.lock. For a VM whose "
+              "mark was removed, and for a clone that a killed run left while its state was lost. "
+              "Templates, containers, VMs with the mark of another node or cluster, and a second "
+              "VM for one node are refused. On a running VM the values take effect once it has "
+              "been off: power-cycle it.",
+          .arguments = {{.name = "NODE", .help = "a node of the spec"}, cluster_argument()},
+          .flags = {{.name = "vm", .kind = FlagKind::Text, .value = "ID", .help = "the VM's id"},
+                    {.name = "yes", .help = "do not ask"},
+                    take_over_flag(),
+                    output_flag()},
+          .examples = {{"rocca claim worker-1 --vm 104 blue", "VM 104 becomes worker-1"}},
+          .run = run_claim};
 }
 
 }  // namespace rocca::cli

@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -33,7 +34,7 @@ std::vector<std::string> spellings(const Flag& flag) {
   return words;
 }
 
-/// Every flag of every verb whose next word is its value: `--output|-o|--color`.
+/// Every flag of every command whose next word is its value: `--output|-o|--color`.
 std::vector<std::string> words_with_value(const Catalog& catalog) {
   std::set<std::string> words;
   for (const Command& command : catalog)
@@ -43,7 +44,7 @@ std::vector<std::string> words_with_value(const Catalog& catalog) {
   return {words.begin(), words.end()};
 }
 
-/// All verbs and first words of nested ones, the top level ("") first.
+/// All commands and first words of nested ones, the top level ("") first.
 std::vector<std::string> topics_of(const Catalog& catalog) {
   std::vector<std::string> topics{""};
   std::set<std::string> seen{""};
@@ -57,7 +58,7 @@ std::vector<std::string> topics_of(const Catalog& catalog) {
 
 std::string summary_of(const Catalog& catalog, const std::string& verb) {
   const Command* command = find_command(catalog, verb);
-  return command != nullptr ? command->summary : "verbs of one family";
+  return command != nullptr ? command->summary : "a group of commands";
 }
 
 std::string joined_topic(const std::string& topic, const std::string& word) {
@@ -83,7 +84,7 @@ std::string bash_place(const Catalog& catalog, const std::string& topic) {
       return ":";
     case Offer::Choices:
       return bash_values(join(argument->choices, " "));
-    case Offer::Verbs:
+    case Offer::Commands:
       return bash_values(join(words_below(catalog, ""), " "));
     case Offer::Files:
       return "COMPREPLY=($(compgen -f -- \"$cur\"))";
@@ -176,7 +177,7 @@ std::string zsh_place(const Catalog& catalog, const std::string& topic) {
       return ":";
     case Offer::Choices:
       return "compadd -- " + join(argument->choices, " ");
-    case Offer::Verbs:
+    case Offer::Commands:
       return "compadd -- " + join(words_below(catalog, ""), " ");
     case Offer::Files:
       return "_files";
@@ -267,7 +268,7 @@ std::string fish_place(const Catalog& catalog, const std::string& topic) {
     case Offer::Choices:
       lines += fmt::format("{} -a {}\n", when, fish_quoted(join(argument->choices, " ")));
       break;
-    case Offer::Verbs:
+    case Offer::Commands:
       lines += fmt::format("{} -a {}\n", when, fish_quoted(join(words_below(catalog, ""), " ")));
       break;
     case Offer::Files:
@@ -338,7 +339,7 @@ complete -c rocca -f
 
 }  // namespace
 
-int run_completion(Context& context, const Invocation& invocation) {
+static int run_completion(Context& context, const Invocation& invocation) {
   const auto shell = invocation.argument("SHELL");
   if (shell == "bash") {
     context.out << bash_script(*context.catalog);
@@ -348,6 +349,22 @@ int run_completion(Context& context, const Invocation& invocation) {
     context.out << fish_script(*context.catalog);
   }
   return 0;
+}
+
+Command completion_command() {
+  return {.name = "completion",
+          .group = "About rocca",
+          .summary = "print the completion script of a shell",
+          .description = "Prints a script that completes rocca's commands, flags and their values.",
+          .arguments = {{.name = "SHELL",
+                         .offer = Offer::Choices,
+                         .help = "which shell",
+                         .choices = {"bash", "zsh", "fish"}}},
+          .examples = {{"source <(rocca completion bash)", "for this bash"},
+                       {"rocca completion zsh > \"${fpath[1]}/_rocca\"", "for every new zsh"},
+                       {"rocca completion fish > ~/.config/fish/completions/rocca.fish",
+                        "for every new fish"}},
+          .run = run_completion};
 }
 
 }  // namespace rocca::cli

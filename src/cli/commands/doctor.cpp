@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -161,7 +162,7 @@ doctor::ProbePlan plan_probe(const Question& question, const Invocation& invocat
 
 }  // namespace
 
-int run_doctor(Context& context, const Invocation& invocation) {
+static int run_doctor(Context& context, const Invocation& invocation) {
   const auto transport = context.transport();
   const Question question = invocation.all("endpoint").empty()
                                 ? from_spec(context, invocation, *transport)
@@ -207,6 +208,64 @@ int run_doctor(Context& context, const Invocation& invocation) {
   data.set("probe", doctor::to_value(probe));
   print(context, invocation, data, "\n" + doctor::verdict(probe) + "\n");
   return probe.ok() ? 0 : 1;
+}
+
+Command doctor_command() {
+  return {
+      .name = "doctor",
+      .group = "Create a cluster",
+      .summary = "check that Proxmox is ready",
+      .description =
+          "Checks, with the cluster's own API token, everything that a cluster needs: reachability "
+          "and TLS, clocks, version, quorum, each privilege on each path, storages, bridges, VM "
+          "ids and MACs. Changes nothing unless --probe is given. Prints the commands that fix "
+          "each problem. Exit code 4: a right is missing; 1: another problem.\n\nThe token is read "
+          "from ROCCA_PROXMOX_TOKEN, from a file, or from the secrets of the spec, never from the "
+          "command line.",
+      .arguments = {cluster_argument()},
+      .flags = joined(
+          access_flags(),
+          {{.name = "host",
+            .kind = FlagKind::Text,
+            .value = "NAME",
+            .help = "host to use, with --endpoint; default: all",
+            .repeats = true},
+           {.name = "images",
+            .kind = FlagKind::Text,
+            .value = "STORAGE",
+            .help = "storage for images, with --endpoint"},
+           {.name = "disks",
+            .kind = FlagKind::Text,
+            .value = "STORAGE",
+            .help = "storage for disks, with --endpoint",
+            .repeats = true},
+           {.name = "bridge",
+            .kind = FlagKind::Text,
+            .value = "NAME",
+            .help = "bridge for NICs, with --endpoint",
+            .repeats = true},
+           {.name = "pool",
+            .kind = FlagKind::Text,
+            .value = "NAME",
+            .help = "pool for VMs, with --endpoint"},
+           {.name = "probe",
+            .help = "also create one marked VM, boot it and destroy it again, and time each step"},
+           {.name = "image-url",
+            .kind = FlagKind::Text,
+            .value = "URL",
+            .help = "disk image for the probe (.qcow2 or .raw); default: Talos"},
+           {.name = "trace",
+            .kind = FlagKind::Text,
+            .value = "FILE",
+            .help = "record requests and answers, without token and user names"},
+           {.name = "yes", .help = "do not ask before the probe"},
+           output_flag()}),
+      .examples = {{"rocca doctor blue", "is Proxmox ready for the cluster blue"},
+                   {"rocca doctor --endpoint https://pve.home:8006 --images local --disks "
+                    "local-lvm --bridge vmbr0",
+                    "before there is a spec"},
+                   {"rocca doctor blue --probe --trace probe.jsonl", "can a VM really be created"}},
+      .run = run_doctor};
 }
 
 }  // namespace rocca::cli

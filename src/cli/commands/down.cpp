@@ -1,9 +1,11 @@
 #include "base/error.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "report/glance.hpp"
 #include "report/plan.hpp"
 
 #include <fmt/format.h>
@@ -26,24 +28,28 @@ bool forgets(ClusterRun& cluster) {
 
 }  // namespace
 
-int run_down(Context& context, const Invocation& invocation) {
+static int run_down(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "down", context.stop()};
   if (*cluster.spec().protect)
     throw Error(Fault::Refused, fmt::format("cluster {} is protected", cluster.name()))
-        .hint("take `protect: true` out of its spec first");
+        .hint("remove `protect: true` from its spec first");
   if (invocation.is_set("without-state"))
-    context.err << "note: the state is neither read nor locked nor removed; what goes is told by "
-                   "the marks on the VMs and by rocca.lock. Nobody else may be at work on it.\n";
+    context.err
+        << "note: the state is not read, locked or removed; the marks on the VMs and rocca.lock "
+           "decide what is destroyed. No other run may work on this cluster.\n";
   cluster.prepare_down(invocation.is_set("purge-images"), invocation.is_set("reset-existing"));
   const engine::Plan& plan = cluster.run().plan_down();
   const bool text = invocation.get("output") == "text";
   const report::Style style{.colour = context.terminal.colour_out, .width = context.terminal.width};
   if (text && plan.empty())
     context.out << report::render_kept(plan, style)
-                << fmt::format("Nothing {}of cluster {} is there.\n",
+                << fmt::format("Nothing {}of cluster {} exists.\n",
                                plan.kept.empty() ? "" : "else ", visible(cluster.name()));
   else if (text)
-    context.out << report::render(plan, style) << std::flush;
+    context.out << (invocation.is_set("steps")
+                        ? report::render(plan, style)
+                        : report::render_glance(plan, cluster.run().overview(), style))
+                << std::flush;
   for (const engine::Planned& step : plan.steps) {
     if (step.change.refusal.empty()) continue;
     Error error(Fault::Refused, fmt::format("{}: {}", step.address, step.change.refusal));
@@ -55,11 +61,12 @@ int run_down(Context& context, const Invocation& invocation) {
     if (forgets(cluster)) cluster.run().down([](const engine::Event&) {});
     return 0;
   }
-  confirm_name(context,
-               fmt::format("This destroys cluster {} and all that is on its disks. Its name, to go "
-                           "on:",
-                           cluster.name()),
-               cluster.name(), invocation.find("confirm"));
+  confirm_name(
+      context,
+      fmt::format("This destroys cluster {} and all data on its disks. Type the cluster name to "
+                  "confirm:",
+                  cluster.name()),
+      cluster.name(), invocation.find("confirm"));
   // Who named it beforehand means all that is left of it, whatever that is by now.
   if (invocation.find("confirm")) {
     cluster.run().at_once();
@@ -70,10 +77,41 @@ int run_down(Context& context, const Invocation& invocation) {
                [&](const engine::EventSink& events) { return cluster.run().down(events); });
   if (*cluster.spec().addons.proxmox_csi.on && code == 0)
     if (const auto volumes = cluster.run().loose_volumes(); !volumes.empty()) {
-      context.err << "note: volumes of Proxmox CSI belong to no VM, and stay:\n";
+      context.err << "note: volumes of Proxmox CSI are not attached to a VM and stay:\n";
       for (const std::string& volume : volumes) context.err << "  " << visible(volume) << "\n";
     }
   return code;
+}
+
+Command down_command() {
+  return {
+      .name = "down",
+      .group = "Operate a cluster",
+      .summary = "destroy the cluster",
+      .description =
+          "Destroys every VM that provably belongs to this cluster, and nothing else. Needs only "
+          "Proxmox: the nodes may be dead, incomplete, moved or gone. Every wait is bounded: a "
+          "guest that does not shut down is stopped. Images are kept for the next `up`. Machines "
+          "that rocca did not create are left alone. Refused when the spec says `protect: true`.",
+      .arguments = {cluster_argument()},
+      .flags = {{.name = "confirm",
+                 .kind = FlagKind::Text,
+                 .value = "NAME",
+                 .help = "the cluster's name, instead of the question"},
+                {.name = "purge-images", .help = "also delete its images"},
+                {.name = "reset-existing", .help = "also wipe machines that rocca did not create"},
+                {.name = "without-state",
+                 .help =
+                     "rely on the marks on the VMs only; the state is not read, locked or removed"},
+                steps_flag(),
+                parallelism_flag(),
+                take_over_flag(),
+                events_flag(),
+                output_flag()},
+      .examples = {{"rocca down blue", "asks for the name"},
+                   {"rocca down blue --confirm blue", "in scripts"},
+                   {"rocca down blue --without-state", "when the state store is gone"}},
+      .run = run_down};
 }
 
 }  // namespace rocca::cli

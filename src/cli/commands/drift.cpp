@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -98,7 +99,7 @@ bool says(const std::string& yaml, const std::vector<std::string>& path) {
 
 }  // namespace
 
-int run_drift(Context& context, const Invocation& invocation) {
+static int run_drift(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "drift", context.stop()};
   const std::vector<Drift> drifts = cluster.run().drift();
   if (const std::string& notice = cluster.run().plan().notice; !notice.empty())
@@ -113,7 +114,22 @@ int run_drift(Context& context, const Invocation& invocation) {
   return open ? 2 : 0;
 }
 
-int run_drift_accept(Context& context, const Invocation& invocation) {
+Command drift_command() {
+  return {.name = "drift",
+          .group = "Operate a cluster",
+          .summary = "show what was changed outside rocca, and by whom",
+          .description =
+              "Compares what rocca created with what exists now, and searches Proxmox's task log "
+              "for who changed it. A VM that was moved to another host is not drift, and neither "
+              "is a change of the spec. Exit code 2: something differs; 1: something could not be "
+              "read. `rocca up` repairs it.",
+          .arguments = {cluster_argument()},
+          .flags = {output_flag()},
+          .examples = {{"rocca drift blue", "what changed, and by whom"}},
+          .run = run_drift};
+}
+
+static int run_drift_accept(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "drift accept", context.stop()};
   const std::vector<Drift> all = cluster.run().drift();
   const std::vector<Drift> drifts = chosen(all, invocation);
@@ -148,7 +164,29 @@ int run_drift_accept(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_drift_ignore(Context& context, const Invocation& invocation) {
+static Flag only_flag() {
+  return {.name = "only",
+          .kind = FlagKind::Text,
+          .value = "RESOURCE[:FIELD]",
+          .help = "only this resource, or one field of it; default: all",
+          .repeats = true};
+}
+
+Command drift_accept_command() {
+  return {.name = "drift accept",
+          .group = "Operate a cluster",
+          .summary = "write the changed values into the spec",
+          .description =
+              "Changes only the values that differ; comments and order of the file stay. Writes "
+              "nothing if the spec would become invalid. A value of a pool's node is written only "
+              "if all nodes of the pool were changed alike.",
+          .arguments = {cluster_argument()},
+          .flags = {only_flag()},
+          .examples = {{"rocca drift accept blue --only vm/cp-1:cores", "one value"}},
+          .run = run_drift_accept};
+}
+
+static int run_drift_ignore(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "drift ignore", context.stop()};
   const std::vector<Drift> drifts = chosen(cluster.run().drift(), invocation);
   for (const Drift& drift : drifts) {
@@ -157,6 +195,19 @@ int run_drift_ignore(Context& context, const Invocation& invocation) {
   }
   if (drifts.empty()) context.err << "nothing to ignore\n";
   return 0;
+}
+
+Command drift_ignore_command() {
+  return {.name = "drift ignore",
+          .group = "Operate a cluster",
+          .summary = "ignore a change from now on",
+          .description =
+              "Kept in the cluster's state: `plan` and `drift` do not mention the value again "
+              "until it changes once more.",
+          .arguments = {cluster_argument()},
+          .flags = {only_flag()},
+          .examples = {{"rocca drift ignore blue --only vm/cp-1:tags", "one value"}},
+          .run = run_drift_ignore};
 }
 
 }  // namespace rocca::cli

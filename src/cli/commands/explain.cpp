@@ -1,4 +1,5 @@
 #include "base/strings.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/help.hpp"
 #include "cli/context.hpp"
@@ -23,7 +24,7 @@ std::size_t text_column(const std::string& line) {
 
 }  // namespace
 
-int run_explain(Context& context, const Invocation& invocation) {
+static int run_explain(Context& context, const Invocation& invocation) {
   std::vector<std::string> lines =
       split(spec::explain(invocation.argument("FIELD|ERROR").value()), '\n');
   for (std::string& line : lines) {
@@ -32,6 +33,17 @@ int run_explain(Context& context, const Invocation& invocation) {
   }
   context.out << join(lines, "\n");
   return 0;
+}
+
+Command explain_command() {
+  return {.name = "explain",
+          .group = "Create a cluster",
+          .summary = "explain a key of the spec or a problem code",
+          .arguments = {{.name = "FIELD|ERROR",
+                         .help = "a key (machine.memory) or the code of a problem (slot-clash)"}},
+          .examples = {{"rocca explain nodes", "the keys of a node"},
+                       {"rocca explain even-control-planes", "why two are worse than one"}},
+          .run = run_explain};
 }
 
 }  // namespace rocca::cli

@@ -1,5 +1,6 @@
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/access_files.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/rendering.hpp"
@@ -12,7 +13,7 @@
 
 namespace rocca::cli {
 
-int run_export(Context& context, const Invocation& invocation) {
+static int run_export(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   const secrets::Bundle bundle = get_bundle(context, spec);
   std::vector<const spec::Node*> nodes;
@@ -41,6 +42,24 @@ int run_export(Context& context, const Invocation& invocation) {
   for (const auto& [name, text] : contents) context.out << visible(folder + "/" + name) << "\n";
   context.err << "all in clear, for you alone: keep them out of Git\n";
   return 0;
+}
+
+Command export_command() {
+  return {.name = "export",
+          .group = "Access",
+          .summary = "write what talosctl and kubectl need, in clear text",
+          .description =
+              "secrets.yaml as `talosctl gen secrets` writes it, talosconfig, kubeconfig, and the "
+              "machine configuration of every node, in clear text, in a new folder that only its "
+              "owner can read. With these files the cluster can be operated without rocca.",
+          .arguments = {cluster_argument()},
+          .flags = {{.name = "out",
+                     .kind = FlagKind::Text,
+                     .value = "FOLDER",
+                     .help = "where to write; default: NAME-export"}},
+          .examples = {{"rocca export blue --out /media/stick/blue", "an offline copy"},
+                       {"talosctl --talosconfig blue-export/talosconfig health", "without rocca"}},
+          .run = run_export};
 }
 
 }  // namespace rocca::cli

@@ -2,6 +2,7 @@
 
 #include "base/visible.hpp"
 #include "cli/cluster_run.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -12,7 +13,7 @@
 
 namespace rocca::cli {
 
-int run_graph(Context& context, const Invocation& invocation) {
+static int run_graph(Context& context, const Invocation& invocation) {
   ClusterRun cluster{context, invocation, "graph", context.stop()};
   report::Drawing drawing;
   if (invocation.is_set("plan"))
@@ -28,6 +29,22 @@ int run_graph(Context& context, const Invocation& invocation) {
                   : format == "svg" ? report::draw_svg(drawing)
                                     : report::draw_text(drawing));
   return 0;
+}
+
+Command graph_command() {
+  return {.name = "graph",
+          .group = "Operate a cluster",
+          .summary = "draw the resources of a cluster",
+          .arguments = {cluster_argument()},
+          .flags = {{.name = "format",
+                     .kind = FlagKind::Choice,
+                     .value = "FORMAT",
+                     .choices = {"text", "dot", "svg"},
+                     .fallback = "text",
+                     .help = "output format"},
+                    {.name = "plan", .help = "mark what `up` would change"}},
+          .examples = {{"rocca graph blue --format svg > blue.svg", "a picture"}},
+          .run = run_graph};
 }
 
 }  // namespace rocca::cli

@@ -3,6 +3,7 @@
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -82,7 +83,7 @@ Rows flag_rows(const std::vector<Flag>& flags) {
   return rows;
 }
 
-std::string verb_table(const Catalog& catalog, std::string_view prefix, const HelpStyle& style) {
+std::string command_table(const Catalog& catalog, std::string_view prefix, const HelpStyle& style) {
   // One width for all groups, so that the summaries stand in one column.
   std::size_t names = 0;
   for (const Command& command : catalog) names = std::max(names, command.name.size());
@@ -98,9 +99,11 @@ std::string verb_table(const Catalog& catalog, std::string_view prefix, const He
   return text;
 }
 
-std::string verb_help(const Command& command, const HelpStyle& style) {
-  std::string text = fmt::format("rocca {}: {}\n\n{}  {}\n\n", command.name, command.summary,
-                                 title("Usage", style), usage_line(command));
+std::string command_help(const Command& command, const HelpStyle& style) {
+  std::string text = fmt::format(
+      "{}\n\n{}  {}\n\n",
+      wrapped(fmt::format("rocca {}: {}", command.name, command.summary), 0, style.width),
+      title("Usage", style), usage_line(command));
   if (!command.description.empty()) text += wrapped(command.description, 0, style.width) + "\n\n";
   if (!command.arguments.empty()) {
     Rows rows;
@@ -124,9 +127,9 @@ std::string verb_help(const Command& command, const HelpStyle& style) {
 
 std::string whole_help(const Catalog& catalog, const HelpStyle& style) {
   std::string text = wrapped(tagline, 0, style.width) + "\n\n" + title("Usage", style) +
-                     "  rocca VERB [ARGUMENTS] [FLAGS]\n\n" + verb_table(catalog, "", style) +
-                     title("Flags of every verb", style) + table(flag_rows(common_flags()), style) +
-                     "\n";
+                     "  rocca COMMAND [ARGUMENTS] [FLAGS]\n\n" + command_table(catalog, "", style) +
+                     title("Flags of every command", style) +
+                     table(flag_rows(common_flags()), style) + "\n";
   Rows codes;
   for (const auto& [code, meaning] : exit_codes())
     codes.emplace_back(std::to_string(code), meaning);
@@ -135,7 +138,7 @@ std::string whole_help(const Catalog& catalog, const HelpStyle& style) {
          wrapped(
              "Data goes to stdout, everything else to stderr. Every flag can be set by its "
              "variable. "
-             "`rocca VERB --help` tells more.",
+             "`rocca COMMAND --help` shows more.",
              0, style.width) +
          "\n";
 }
@@ -144,16 +147,16 @@ std::string whole_help(const Catalog& catalog, const HelpStyle& style) {
 
 std::string help_text(const Catalog& catalog, const std::string& topic, const HelpStyle& style) {
   if (topic.empty()) return whole_help(catalog, style);
-  if (const Command* command = find_command(catalog, topic)) return verb_help(*command, style);
-  return fmt::format("{}  rocca {} VERB [ARGUMENTS] [FLAGS]\n\n", title("Usage", style), topic) +
-         verb_table(catalog, topic, style) +
-         fmt::format("`rocca {} VERB --help` tells more.\n", topic);
+  if (const Command* command = find_command(catalog, topic)) return command_help(*command, style);
+  return fmt::format("{}  rocca {} COMMAND [ARGUMENTS] [FLAGS]\n\n", title("Usage", style), topic) +
+         command_table(catalog, topic, style) +
+         fmt::format("`rocca {} COMMAND --help` shows more.\n", topic);
 }
 
 std::string short_help(const Catalog& catalog, const HelpStyle& style) {
   return wrapped(tagline, 0, style.width) + "\n\n" + title("Usage", style) +
-         "  rocca VERB [ARGUMENTS] [FLAGS]\n\n" + verb_table(catalog, "", style) +
-         "`rocca --help` tells more, `rocca VERB --help` all of one verb.\n";
+         "  rocca COMMAND [ARGUMENTS] [FLAGS]\n\n" + command_table(catalog, "", style) +
+         "`rocca --help` shows more, `rocca COMMAND --help` all about one command.\n";
 }
 
 std::string usage_line(const Command& command) {
@@ -198,10 +201,10 @@ const std::vector<std::pair<int, std::string>>& exit_codes() {
   static const std::vector<std::pair<int, std::string>> codes{
       {0, "done, or nothing to do"},
       {1, "error"},
-      {2, "differs: plan and drift found changes, status --exit-code found trouble"},
+      {2, "plan or drift found changes; status --exit-code found problems"},
       {3, "refused by a guard, or a question could not be asked"},
       {4, "not authorised"},
-      {5, "locked by somebody else"},
+      {5, "locked by another run"},
       {130, "interrupted"}};
   return codes;
 }
@@ -211,19 +214,32 @@ std::string topic_of(const Catalog& catalog, const std::vector<std::string>& wor
   for (const std::string& word : words) {
     const auto known = words_below(catalog, topic);
     if (std::find(known.begin(), known.end(), word) == known.end())
-      throw Error(Fault::Usage, fmt::format("no verb `{}{}{}`{}", topic, topic.empty() ? "" : " ",
-                                            word, did_you_mean(word, known)))
+      throw Error(Fault::Usage,
+                  fmt::format("unknown command `{}{}{}`{}", topic, topic.empty() ? "" : " ", word,
+                              did_you_mean(word, known)))
           .hint("rocca --help lists them");
     topic += (topic.empty() ? "" : " ") + word;
   }
   return topic;
 }
 
-int run_help(Context& context, const Invocation& invocation) {
-  const std::string topic = topic_of(*context.catalog, invocation.arguments("VERB"));
+static int run_help(Context& context, const Invocation& invocation) {
+  const std::string topic = topic_of(*context.catalog, invocation.arguments("COMMAND"));
   context.out << help_text(*context.catalog, topic,
                            {context.terminal.width, context.terminal.colour_out});
   return 0;
+}
+
+Command help_command() {
+  return {.name = "help",
+          .group = "About rocca",
+          .summary = "show help for rocca or a command",
+          .arguments = {{.name = "COMMAND",
+                         .arity = Arity::Any,
+                         .offer = Offer::Commands,
+                         .help = "the command; some have two words"}},
+          .examples = {{"rocca help version", "the same as rocca version --help"}},
+          .run = run_help};
 }
 
 }  // namespace rocca::cli

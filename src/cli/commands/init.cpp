@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/visible.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -160,7 +161,7 @@ unsigned count_of(const Invocation& invocation, const char* flag) {
 
 }  // namespace
 
-int run_init(Context& context, const Invocation& invocation) {
+static int run_init(Context& context, const Invocation& invocation) {
   const std::string name = invocation.argument("NAME").value();
   const unsigned control_planes = count_of(invocation, "control-planes");
   if (control_planes % 2 == 0)
@@ -245,6 +246,64 @@ int run_init(Context& context, const Invocation& invocation) {
   context.err << "this Proxmox is not ready for it yet:\n"
               << doctor::render_text(checkup, context.terminal.colour_err);
   return checkup.exit_code();
+}
+
+Command init_command() {
+  return {
+      .name = "init",
+      .group = "Create a cluster",
+      .summary = "create the files of a cluster for an existing Proxmox VE",
+      .description =
+          "Reads hosts, storages and bridges from a Proxmox VE, proposes addresses in the subnet, "
+          "and creates the same files as `rocca new`, with a spec for this Proxmox and the token "
+          "among its secrets. Shows the certificate to pin. Changes nothing on Proxmox.\n\nThe "
+          "token is read from ROCCA_PROXMOX_TOKEN or from a file, never from the command line.",
+      .arguments = {{.name = "NAME", .help = "the cluster's name: a DNS label"}},
+      .flags = joined(access_flags(),
+                      {{.name = "host",
+                        .kind = FlagKind::Text,
+                        .value = "NAME",
+                        .help = "host to use; default: all that are online",
+                        .repeats = true},
+                       {.name = "images",
+                        .kind = FlagKind::Text,
+                        .value = "STORAGE",
+                        .help = "storage for images; default: the one with the most free space"},
+                       {.name = "disks",
+                        .kind = FlagKind::Text,
+                        .value = "STORAGE",
+                        .help = "storage for disks; default: the one with the most free space"},
+                       {.name = "bridge",
+                        .kind = FlagKind::Text,
+                        .value = "NAME",
+                        .help = "bridge for NICs; default: the first one"},
+                       {.name = "subnet",
+                        .kind = FlagKind::Text,
+                        .value = "CIDR",
+                        .help = "the network of the machines, such as 192.168.1.0/24"},
+                       {.name = "gateway",
+                        .kind = FlagKind::Text,
+                        .value = "ADDRESS",
+                        .help = "the router of the subnet"},
+                       {.name = "nameserver",
+                        .kind = FlagKind::Text,
+                        .value = "ADDRESS",
+                        .help = "default: the gateway",
+                        .repeats = true},
+                       {.name = "control-planes",
+                        .kind = FlagKind::Number,
+                        .value = "N",
+                        .fallback = "3",
+                        .help = "number of control planes"},
+                       {.name = "workers",
+                        .kind = FlagKind::Number,
+                        .value = "N",
+                        .fallback = "2",
+                        .help = "number of workers"}}),
+      .examples = {{"rocca init blue --endpoint https://pve.home:8006 --subnet 192.168.1.0/24 "
+                    "--gateway 192.168.1.1",
+                    "a cluster for this Proxmox"}},
+      .run = run_init};
 }
 
 }  // namespace rocca::cli

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/lab_for.hpp"
 #include "cli/commands/lab_speed.hpp"
@@ -221,7 +222,7 @@ double parse_speed(const std::string& text) {
   return speed;
 }
 
-int run_lab(Context& context, const Invocation& invocation) {
+static int run_lab(Context& context, const Invocation& invocation) {
   lab::Home::Options options;
   options.release = lab::pve::Release::parse(invocation.get("pve"));
   options.hosts = lab::parse_hosts(invocation.get("hosts"));
@@ -280,6 +281,100 @@ int run_lab(Context& context, const Invocation& invocation) {
   sockets.stop();
   requests.save();
   return 0;
+}
+
+Command lab_command() {
+  return {
+      .name = "lab",
+      .group = "Try it without hardware",
+      .summary = "start a simulated data centre on this machine",
+      .description =
+          "Simulates a Proxmox VE with hosts, storages, users and tasks, an Image Factory and an "
+          "Infisical on addresses of 127.0.0.0/8, and a proxy that makes every simulated name and "
+          "address reachable, so that a spec, rocca and other clients work unchanged. Prints the "
+          "settings that a client needs. Connects to nothing outside except what --download-from "
+          "names. Ctrl-C stops it; everything in it is lost.",
+      .flags =
+          {{.name = "pve",
+            .kind = FlagKind::Choice,
+            .value = "VERSION",
+            .choices = {"8.4", "9"},
+            .fallback = "9",
+            .help = "which Proxmox VE release to simulate"},
+           {.name = "hosts",
+            .kind = FlagKind::Text,
+            .value = "HOSTS",
+            .fallback = "1",
+            .help = "number of hosts, or their names separated by commas"},
+           {.name = "for",
+            .kind = FlagKind::Text,
+            .value = "CLUSTER",
+            .help = "simulate the hosts, endpoints, storages, bridges, pools and networks of this "
+                    "cluster's spec"},
+           {.name = "seed",
+            .kind = FlagKind::Number,
+            .value = "N",
+            .fallback = "1",
+            .help = "seed of the random numbers"},
+           {.name = "faults",
+            .kind = FlagKind::Text,
+            .value = "FILE",
+            .help = "faults to inject, and when (YAML); SIGHUP reads the file again"},
+           {.name = "speed",
+            .kind = FlagKind::Text,
+            .value = "FACTOR",
+            .fallback = "1",
+            .help = "how much faster than real time it runs; SIGUSR2 switches between this and "
+                    "real time"},
+           {.name = "latency",
+            .kind = FlagKind::Choice,
+            .value = "KIND",
+            .choices = {"real", "none"},
+            .fallback = "real",
+            .help = "how long requests, tasks and boots take"},
+           {.name = "requests",
+            .kind = FlagKind::Text,
+            .value = "FILE",
+            .help =
+                "log every request as one JSON object per line; written at exit and on SIGUSR1"},
+           {.name = "proxy-port",
+            .kind = FlagKind::Number,
+            .value = "PORT",
+            .help = "port of the proxy; default: any free port"},
+           {.name = "ca-file",
+            .kind = FlagKind::Text,
+            .value = "FILE",
+            .help = "write the CA certificate to this file, for SSL_CERT_FILE"},
+           {.name = "git",
+            .kind = FlagKind::Text,
+            .value = "FOLDER",
+            .help = "serve the Git repositories of this folder as https://git.home/NAME to Flux; a "
+                    "file `token` among them holds the required token"},
+           {.name = "download-from",
+            .kind = FlagKind::Text,
+            .value = "HOST",
+            .help = "real host (HOST or HOST:PORT) from which the simulated Proxmox may download "
+                    "images",
+            .repeats = true},
+           {.name = "kube-apiserver",
+            .kind = FlagKind::Text,
+            .value = "PATH",
+            .help = "run this real kube-apiserver on control planes; needs --etcd"},
+           {.name = "etcd",
+            .kind = FlagKind::Text,
+            .value = "PATH",
+            .help = "the real etcd for --kube-apiserver"},
+           {.name = "kube-controller-manager",
+            .kind = FlagKind::Text,
+            .value = "PATH",
+            .help =
+                "the real controllers for --kube-apiserver; without them Deployments get no pods"},
+           output_flag()},
+      .examples = {{"rocca lab", "one host"},
+                   {"rocca lab --for blue --speed 20", "rehearse your own spec"},
+                   {"rocca lab --hosts 3 --pve 8.4 --speed 20",
+                    "three hosts of release 8.4, 20 times as fast"}},
+      .run = run_lab};
 }
 
 }  // namespace rocca::cli

@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -132,7 +133,7 @@ std::set<std::uint64_t> vmids_of_others(Context& context, const std::string& roo
   return taken;
 }
 
-int run_lock(Context& context, const Invocation& invocation) {
+static int run_lock(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   const std::stop_token stop = context.stop();
   const auto transport = context.transport();
@@ -163,6 +164,37 @@ int run_lock(Context& context, const Invocation& invocation) {
   print(context, invocation, to_value(spec.folder + "/rocca.lock", list, !list.empty()),
         for_people(list));
   return 0;
+}
+
+Command lock_command() {
+  return {
+      .name = "lock",
+      .group = "Create a cluster",
+      .summary = "pin versions, images and VM ids",
+      .description =
+          "Writes rocca.lock beside the spec: versions, schematic ids, URLs and sizes of the "
+          "images, the list of available extensions, and the host and VM id of every node, chosen "
+          "from what is free on Proxmox. What is locked already stays as long as the spec allows "
+          "it and is not looked up again. Changes nothing on Proxmox.\n\nThe Image Factory "
+          "publishes no checksums. With --digest, rocca downloads every image once, some hundred "
+          "megabytes each, and pins its SHA-256; Proxmox then checks each download against it. "
+          "Nothing of the image is kept.\n\nWith --locked nothing is written: exit code 3 if "
+          "anything would change.",
+      .arguments = {cluster_argument()},
+      .flags =
+          {{.name = "locked", .help = "refuse every change"},
+           {.name = "digest", .help = "read each image once and pin its SHA-256"},
+           {.name = "refresh",
+            .help = "look up extensions and sizes again; with --digest, download the images again"},
+           {.name = "token-file",
+            .kind = FlagKind::Text,
+            .value = "FILE",
+            .help = "file that holds USER@REALM!TOKENID=SECRET"},
+           output_flag()},
+      .examples = {{"rocca lock blue", "choose and pin everything"},
+                   {"rocca lock blue --digest", "also pin the digests of the images"},
+                   {"rocca lock blue --locked", "in a pipeline: is rocca.lock up to date"}},
+      .run = run_lock};
 }
 
 }  // namespace rocca::cli

@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "cli/build_info.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/help.hpp"
 #include "cli/context.hpp"
@@ -56,11 +57,11 @@ std::string flag_entries(const std::vector<Flag>& flags) {
   return text;
 }
 
-std::string page_name(std::string_view verb) {
-  return "rocca-" + replace_all(verb, " ", "-");
+std::string page_name(std::string_view command) {
+  return "rocca-" + replace_all(command, " ", "-");
 }
 
-std::string verb_page(const Command& command) {
+std::string command_page(const Command& command) {
   std::string text = heading(page_name(command.name), command.summary);
   text += ".SH SYNOPSIS\n\\fB" + escaped(usage_line(command)) + "\\fR\n";
   if (!command.description.empty())
@@ -85,9 +86,9 @@ std::string family_page(const Catalog& catalog, const std::string& topic) {
   const bool all = topic.empty();
   std::string text =
       heading(all ? "rocca" : page_name(topic),
-              all ? "Talos Linux Kubernetes clusters on Proxmox VE" : "verbs of one family");
+              all ? "Talos Linux Kubernetes clusters on Proxmox VE" : "a group of commands");
   text += ".SH SYNOPSIS\n\\fBrocca " + (all ? "" : escaped(topic) + " ") +
-          "VERB [ARGUMENTS] [FLAGS]\\fR\n.SH DESCRIPTION\n" + escaped(tagline) + "\n";
+          "COMMAND [ARGUMENTS] [FLAGS]\\fR\n.SH DESCRIPTION\n" + escaped(tagline) + "\n";
   for (const auto& [group, commands] : groups_of(catalog)) {
     std::string entries;
     for (const Command* command : commands)
@@ -107,11 +108,25 @@ std::string family_page(const Catalog& catalog, const std::string& topic) {
 
 }  // namespace
 
-int run_man(Context& context, const Invocation& invocation) {
-  const std::string topic = topic_of(*context.catalog, invocation.arguments("VERB"));
+static int run_man(Context& context, const Invocation& invocation) {
+  const std::string topic = topic_of(*context.catalog, invocation.arguments("COMMAND"));
   const Command* command = find_command(*context.catalog, topic);
-  context.out << (command != nullptr ? verb_page(*command) : family_page(*context.catalog, topic));
+  context.out << (command != nullptr ? command_page(*command)
+                                     : family_page(*context.catalog, topic));
   return 0;
+}
+
+Command man_command() {
+  return {.name = "man",
+          .group = "About rocca",
+          .summary = "print the manual page of rocca or a command",
+          .description = "Prints the page in roff format for man(1) and packages.",
+          .arguments = {{.name = "COMMAND",
+                         .arity = Arity::Any,
+                         .offer = Offer::Commands,
+                         .help = "the command; default: rocca itself"}},
+          .examples = {{"rocca man version | man -l -", "read it"}},
+          .run = run_man};
 }
 
 }  // namespace rocca::cli

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -60,7 +61,7 @@ int make_gitops(Context& context, const Invocation& invocation, const std::strin
 
 }  // namespace
 
-int run_new(Context& context, const Invocation& invocation) {
+static int run_new(Context& context, const Invocation& invocation) {
   const std::string name = invocation.argument("NAME").value();
   if (invocation.is_set("gitops")) return make_gitops(context, invocation, name);
   const std::string root = repository(context);
@@ -82,6 +83,36 @@ int run_new(Context& context, const Invocation& invocation) {
   context.err << fmt::format("next: edit {}/{}, then `rocca validate {}`\n", visible(folder),
                              spec::spec_file_name, visible(name));
   return 0;
+}
+
+Command new_command() {
+  return {.name = "new",
+          .group = "Create a cluster",
+          .summary = "create the files of a new cluster",
+          .description =
+              "Creates clusters/NAME with a commented cluster.yaml, .gitignore and .envrc, and for "
+              "the whole repository .sops.yaml and the JSON Schema that editors use; an age key if "
+              "none exists; and secrets.sops.yaml with the cluster's own PKI. With --from, the new "
+              "cluster is a copy of another one with its own names, addresses, VM ids and secrets. "
+              "With --gitops, creates the files of a repository for Flux in the folder NAME "
+              "instead. Existing files are never overwritten.",
+          .arguments = {{.name = "NAME", .help = "the cluster's name: a DNS label"}},
+          .flags = {{.name = "from",
+                     .kind = FlagKind::Text,
+                     .value = "CLUSTER",
+                     .help = "the cluster to copy: a name, a folder or a file"},
+                    {.name = "secrets",
+                     .kind = FlagKind::Text,
+                     .value = "FILE",
+                     .help = "import the Talos secrets from talosctl's secrets.yaml or from the "
+                             "machine config of a control plane"},
+                    {.name = "gitops",
+                     .help = "create a repository for Flux instead: MetalLB, cert-manager, "
+                             "Longhorn, External Secrets, Traefik and a small site"}},
+          .examples = {{"rocca new blue", "a first cluster"},
+                       {"rocca new green --from blue", "a second one beside it"},
+                       {"rocca new fleet --gitops", "a repository for Flux"}},
+          .run = run_new};
 }
 
 }  // namespace rocca::cli

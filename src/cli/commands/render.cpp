@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/access_files.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/rendering.hpp"
@@ -97,7 +98,7 @@ std::optional<std::vector<RenderedNode>> render_nodes(Context& context, const sp
   return configs;
 }
 
-int run_render(Context& context, const Invocation& invocation) {
+static int run_render(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   const auto nodes = chosen_nodes(invocation, spec);
   const auto configs = render_nodes(context, spec, nodes, find_secrets(context, invocation, spec),
@@ -118,6 +119,38 @@ int run_render(Context& context, const Invocation& invocation) {
     context.data() << text;
   }
   return 0;
+}
+
+Command render_command() {
+  return {.name = "render",
+          .group = "Create a cluster",
+          .summary = "print the Talos machine configs",
+          .description =
+              "Renders the machine configuration of every node for its Talos version, with the "
+              "patches of the spec merged, and validates it. Keys and tokens are shown as *** "
+              "unless --show-secrets is given; files are readable by their owner only. The "
+              "cluster's secrets come from its SOPS file (under `talos`), or from a file written "
+              "by `talosctl gen secrets`.",
+          .arguments = {cluster_argument()},
+          .flags = {{.name = "node",
+                     .kind = FlagKind::Text,
+                     .value = "NAME",
+                     .help = "only this node",
+                     .repeats = true},
+                    {.name = "out",
+                     .kind = FlagKind::Text,
+                     .value = "FOLDER",
+                     .help = "write NAME.yaml files there instead of printing"},
+                    {.name = "secrets",
+                     .kind = FlagKind::Text,
+                     .value = "FILE",
+                     .help = "read the secrets from a secrets.yaml, or from the machine config of "
+                             "a control plane"},
+                    {.name = "show-secrets", .help = "print keys and tokens in clear text"}},
+          .examples = {{"rocca render blue --node cp-1", "one node, secrets masked"},
+                       {"rocca render blue --out configs --show-secrets",
+                        "files that talosctl can apply"}},
+          .run = run_render};
 }
 
 }  // namespace rocca::cli

@@ -4,7 +4,9 @@
 #include "base/units.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
+#include "cli/commands/secrets_flags.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
 #include "cli/terminal/child.hpp"
@@ -229,7 +231,7 @@ void collect(const Value& value, const std::string& name, Value& out, std::strin
 
 }  // namespace
 
-int run_secrets_encrypt(Context& context, const Invocation& invocation) {
+static int run_secrets_encrypt(Context& context, const Invocation& invocation) {
   const std::string path = file_argument(invocation);
   const Secret text = read_input(context, path);
   sops::Recipe recipe = recipe_for(context, invocation, path);
@@ -241,14 +243,46 @@ int run_secrets_encrypt(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_secrets_decrypt(Context& context, const Invocation& invocation) {
+Command secrets_encrypt_command() {
+  Command command{
+      .name = "secrets encrypt",
+      .group = "Secrets",
+      .summary = "encrypt a file with SOPS, to stdout",
+      .description =
+          "Values are encrypted, keys and structure stay readable. `sops`, Flux and rocca can open "
+          "the result.",
+      .arguments = {file_argument("the file in clear text; `-` reads stdin")},
+      .flags = {age_flag(),
+                {.name = "in-place", .letter = 'i', .help = "replace the file instead of printing"},
+                type_flag()},
+      .examples = {{"rocca secrets encrypt --age age1… secrets.yaml > secrets.sops.yaml",
+                    "for one recipient"},
+                   {"rocca secrets encrypt -i secrets.sops.yaml", "as .sops.yaml says"}},
+      .run = run_secrets_encrypt};
+  for (Flag& flag : rule_flags()) command.flags.push_back(std::move(flag));
+  return command;
+}
+
+static int run_secrets_decrypt(Context& context, const Invocation& invocation) {
   const sops::File file = read_file(context, invocation);
   const Secret key = keys_of(context)->data_key(file);
   context.data() << file.decrypt(key).text().reveal();
   return 0;
 }
 
-int run_secrets_show(Context& context, const Invocation& invocation) {
+Command secrets_decrypt_command() {
+  return {
+      .name = "secrets decrypt",
+      .group = "Secrets",
+      .summary = "decrypt a SOPS file, to stdout",
+      .description = std::string{"A file whose MAC does not match is refused. "} + identity_help,
+      .arguments = {file_argument("the encrypted file; `-` reads stdin")},
+      .flags = {type_flag()},
+      .examples = {{"rocca secrets decrypt secrets.sops.yaml", "read it"}},
+      .run = run_secrets_decrypt};
+}
+
+static int run_secrets_show(Context& context, const Invocation& invocation) {
   const std::string named = file_argument(invocation);
   const auto status = named == "-" ? std::nullopt : context.files.status(absolute(context, named));
   const bool is_file = named == "-" || (!named.empty() && status && !status->folder &&
@@ -275,7 +309,27 @@ int run_secrets_show(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_secrets_set(Context& context, const Invocation& invocation) {
+Command secrets_show_command() {
+  return {
+      .name = "secrets show",
+      .group = "Secrets",
+      .summary = "list names and kinds, never values",
+      .description =
+          "Names, kinds, and when certificates expire: of a SOPS file, or of all the secrets files "
+          "of a cluster.",
+      .arguments =
+          {{.name = "FILE",
+            .arity = Arity::Optional,
+            .offer = Offer::Files,
+            .help =
+                "an encrypted file or a cluster; default: the cluster in the working directory"}},
+      .flags = {type_flag(), output_flag()},
+      .examples = {{"rocca secrets show secrets.sops.yaml", "list a file"},
+                   {"rocca secrets show blue", "all files of the cluster blue"}},
+      .run = run_secrets_show};
+}
+
+static int run_secrets_set(Context& context, const Invocation& invocation) {
   const text::Path path = parse_path(*invocation.argument("PATH"));
   if (file_argument(invocation) == "-")
     throw Error(Fault::Usage, "a value is set in a file: stdin is where the value comes from");
@@ -302,7 +356,23 @@ int run_secrets_set(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_secrets_unset(Context& context, const Invocation& invocation) {
+Command secrets_set_command() {
+  return {.name = "secrets set",
+          .group = "Secrets",
+          .summary = "set one value of a SOPS file from stdin",
+          .description =
+              "The value is read from stdin (or asked for on a terminal), never from the command "
+              "line, which other users can see. One line break at its end is dropped.",
+          .arguments = {file_argument("the encrypted file"), path_argument()},
+          .flags = {{.name = "typed", .help = "read the value as YAML: numbers, lists, maps"},
+                    {.name = "verbatim", .help = "keep a line break at the end"},
+                    type_flag()},
+          .examples = {{"pass show pve | rocca secrets set secrets.sops.yaml proxmox.token",
+                        "from a password manager"}},
+          .run = run_secrets_set};
+}
+
+static int run_secrets_unset(Context& context, const Invocation& invocation) {
   const Secret before = read_input(context, file_argument(invocation));
   const sops::File file = parse_file(invocation, before);
   const Secret key = keys_of(context)->data_key(file);
@@ -312,7 +382,17 @@ int run_secrets_unset(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_secrets_rotate(Context& context, const Invocation& invocation) {
+Command secrets_unset_command() {
+  return {.name = "secrets unset",
+          .group = "Secrets",
+          .summary = "remove one value from a SOPS file",
+          .arguments = {file_argument("the encrypted file"), path_argument()},
+          .flags = {type_flag()},
+          .examples = {{"rocca secrets unset secrets.sops.yaml old.token", "remove a value"}},
+          .run = run_secrets_unset};
+}
+
+static int run_secrets_rotate(Context& context, const Invocation& invocation) {
   const Secret before = read_input(context, file_argument(invocation));
   const sops::File file = parse_file(invocation, before);
   const Secret key = keys_of(context)->data_key(file);
@@ -320,7 +400,20 @@ int run_secrets_rotate(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
+Command secrets_rotate_command() {
+  return {.name = "secrets rotate",
+          .group = "Secrets",
+          .summary = "replace the data key of a SOPS file",
+          .description =
+              "Encrypts every value again with a new key for the same recipients, so that the data "
+              "key a removed recipient may have kept no longer opens it.",
+          .arguments = {file_argument("the encrypted file")},
+          .flags = {type_flag()},
+          .examples = {{"rocca secrets rotate secrets.sops.yaml", "after a person left"}},
+          .run = run_secrets_rotate};
+}
+
+static int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
   const std::string path = file_argument(invocation);
   const Secret before = read_input(context, path);
   const sops::File file = parse_file(invocation, before);
@@ -342,7 +435,21 @@ int run_secrets_updatekeys(Context& context, const Invocation& invocation) {
   return 0;
 }
 
-int run_secrets_edit(Context& context, const Invocation& invocation) {
+Command secrets_updatekeys_command() {
+  return {
+      .name = "secrets updatekeys",
+      .group = "Secrets",
+      .summary = "change who can open a SOPS file",
+      .description =
+          "Encrypts the same data key for the recipients of .sops.yaml or --age; values stay as "
+          "they are. Keys of other kinds (PGP, cloud KMS) stay if the rule still names them.",
+      .arguments = {file_argument("the encrypted file")},
+      .flags = {age_flag(), type_flag()},
+      .examples = {{"rocca secrets updatekeys secrets.sops.yaml", "after a change of .sops.yaml"}},
+      .run = run_secrets_updatekeys};
+}
+
+static int run_secrets_edit(Context& context, const Invocation& invocation) {
   const std::string path = file_argument(invocation);
   const sops::Format format = format_of(invocation, path);
   const bool fresh = !context.files.status(path);
@@ -401,6 +508,22 @@ int run_secrets_edit(Context& context, const Invocation& invocation) {
       confirm(context, "Edit it again?", false, "a text that is right");
     }
   }
+}
+
+Command secrets_edit_command() {
+  Command command{.name = "secrets edit",
+                  .group = "Secrets",
+                  .summary = "edit a SOPS file with $EDITOR",
+                  .description =
+                      "While you edit, the clear text is in memory only (a tmpfs folder that only "
+                      "you can enter); it is removed afterwards, also when rocca is killed. Values "
+                      "that you do not change keep their ciphertext. A missing file is created.",
+                  .arguments = {file_argument("the encrypted file")},
+                  .flags = {age_flag(), type_flag()},
+                  .examples = {{"rocca secrets edit secrets.sops.yaml", "change values"}},
+                  .run = run_secrets_edit};
+  for (Flag& flag : rule_flags()) command.flags.push_back(std::move(flag));
+  return command;
 }
 
 }  // namespace rocca::cli

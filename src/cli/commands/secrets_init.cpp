@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/visible.hpp"
 #include "cli/cluster_secrets.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -55,7 +56,7 @@ sops::Recipe recipe_for(Context& context, const std::string& path, const std::st
 
 }  // namespace
 
-int run_secrets_init(Context& context, const Invocation& invocation) {
+static int run_secrets_init(Context& context, const Invocation& invocation) {
   const spec::Spec spec = load_cluster(context, invocation.argument("CLUSTER"));
   const std::vector<std::string> files = session::secret_files(spec);
   if (files.empty())
@@ -90,6 +91,27 @@ int run_secrets_init(Context& context, const Invocation& invocation) {
   context.files.write_private(path, sealed, mode);
   context.out << visible(shown(context, path)) << "\n";
   return 0;
+}
+
+Command secrets_init_command() {
+  return {.name = "secrets init",
+          .group = "Secrets",
+          .summary = "create a cluster's Talos secrets",
+          .description =
+              "Creates the Talos secrets (CAs, tokens, keys) of a cluster whose spec was written "
+              "by hand, in its secrets.sops.yaml, encrypted as .sops.yaml says. With --from, "
+              "imports those of a running cluster. Existing secrets are never replaced, because "
+              "the machines would become unreachable.",
+          .arguments = {cluster_argument()},
+          .flags = {{.name = "from",
+                     .kind = FlagKind::Text,
+                     .value = "FILE",
+                     .help = "the secrets.yaml of `talosctl gen secrets`, or the machine config of "
+                             "a control plane"}},
+          .examples = {{"rocca secrets init blue", "create new ones"},
+                       {"rocca secrets init blue --from controlplane.yaml",
+                        "import those of a running cluster"}},
+          .run = run_secrets_init};
 }
 
 }  // namespace rocca::cli

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "cli/app.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/commands/lab_speed.hpp"
 #include "cli/context.hpp"
@@ -90,7 +91,7 @@ class IntoTheLab final : public net::Transport {
   net::CurlTransport curl_;
 };
 
-/// The story, told with the verbs of the catalogue in a context of their own.
+/// The story, told with the commands of the catalogue in a context of their own.
 class Story {
  public:
   Story(Context& outer, lab::Home& home, lab::Sockets& sockets, lab::flux::MemoryGit& git,
@@ -214,7 +215,7 @@ class Story {
 
 }  // namespace
 
-int run_try(Context& context, const Invocation& invocation) {
+static int run_try(Context& context, const Invocation& invocation) {
   lab::Home::Options options;
   options.hosts = {"pve"};
   options.start = context.clock.now();
@@ -227,6 +228,24 @@ int run_try(Context& context, const Invocation& invocation) {
   Story(context, home, sockets, git, sockets_options.speed).tell();
   sockets.stop();
   return 0;
+}
+
+Command try_command() {
+  return {.name = "try",
+          .group = "Try it without hardware",
+          .summary = "create and destroy a first cluster, all simulated",
+          .description =
+              "Starts a simulated data centre and runs the first hour of a cluster in a minute, "
+              "with the commands that a user would type: create the files, plan, create the "
+              "cluster, hand it over to Flux, show its status, check for drift, destroy it. Files "
+              "and machines exist in memory only; nothing on this machine or outside is touched.",
+          .flags = {{.name = "speed",
+                     .kind = FlagKind::Text,
+                     .value = "FACTOR",
+                     .fallback = "20",
+                     .help = "how much faster than real time the data centre runs"}},
+          .examples = {{"rocca try", "a first cluster in a minute"}},
+          .run = run_try};
 }
 
 }  // namespace rocca::cli

@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "base/visible.hpp"
+#include "cli/command.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
@@ -70,7 +71,7 @@ std::string summary(const std::string& path, const spec::Loaded& loaded, bool st
 
 }  // namespace
 
-int run_validate(Context& context, const Invocation& invocation) {
+static int run_validate(Context& context, const Invocation& invocation) {
   const std::string file = cluster_file(context, invocation.argument("CLUSTER"));
   const std::string shown =
       file.starts_with(context.folder + "/") ? file.substr(context.folder.size() + 1) : file;
@@ -101,6 +102,24 @@ int run_validate(Context& context, const Invocation& invocation) {
     context.out << summary(shown, loaded, invocation.is_set("strict"));
   }
   return bad ? 1 : 0;
+}
+
+Command validate_command() {
+  return {
+      .name = "validate",
+      .group = "Create a cluster",
+      .summary = "check a cluster's files",
+      .description =
+          "Reads the spec with its bases and patches and reports every problem with file, line, "
+          "column and a hint. Warnings do not fail the check unless --strict is given. With -o "
+          "yaml, prints the resolved spec: bases merged, defaults filled in, pools expanded to "
+          "nodes.",
+      .arguments = {cluster_argument()},
+      .flags = {output_flag(), {.name = "strict", .value = "", .help = "warnings count as errors"}},
+      .examples = {{"rocca validate", "the cluster in the working directory"},
+                   {"rocca validate blue -o yaml", "the resolved spec"},
+                   {"rocca validate --strict -o json", "for a pipeline"}},
+      .run = run_validate};
 }
 
 }  // namespace rocca::cli
