@@ -23,8 +23,7 @@ TEST(PlanText, AnEmptyPlanIsOneSentence) {
   engine::Plan plan;
   plan.cluster = "blue";
   plan.summary.unchanged = 17;
-  EXPECT_EQ(render(plan),
-            "No changes. Cluster blue matches its spec (17 resources checked).\n");
+  EXPECT_EQ(render(plan), "No changes. Cluster blue matches its spec (17 resources checked).\n");
 }
 
 TEST(PlanText, ANoticeStandsBeforeTheSteps) {
