@@ -14,7 +14,7 @@ namespace {
 
 /// What Proxmox calls privileges, grouped as its built-in roles are made of them.
 struct Groups {
-  std::vector<std::string> vm_root, vm_admin, vm_user, sys_root, sys_admin, sys_audit, store_root,
+  std::vector<std::string> vm_root, vm_admin, vm_user, vm_audit, sys_root, sys_admin, sys_audit, store_root,
       store_admin, store_user, store_audit, sdn_admin, sdn_audit, sdn_user, user_root, user_admin,
       pool_admin, pool_audit, mapping_admin, mapping_user, mapping_audit;
 };
@@ -26,10 +26,14 @@ Groups groups_of(const Release& release) {
                 "VM.Config.HWType", "VM.Config.Options", "VM.Allocate",         "VM.Clone",
                 "VM.Migrate",       "VM.Snapshot",       "VM.Snapshot.Rollback"};
   g.vm_user = {"VM.Config.CDROM", "VM.Config.Cloudinit", "VM.Console", "VM.Backup", "VM.PowerMgmt"};
+  g.vm_audit = {"VM.Audit"};
   if (release.has_guest_agent_privileges()) {
+    g.vm_audit.emplace_back("VM.GuestAgent.Audit");
     for (const char* each :
-         {"VM.GuestAgent.Audit", "VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt",
-          "VM.GuestAgent.FileWrite", "VM.GuestAgent.Unrestricted", "VM.Replicate"})
+         {"VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt", "VM.GuestAgent.FileWrite"})
+      g.vm_user.emplace_back(each);
+    for (const char* each :
+         {"VM.GuestAgent.Unrestricted", "VM.Replicate"})
       g.vm_admin.emplace_back(each);
   } else {
     g.vm_admin.emplace_back("VM.Monitor");
@@ -86,7 +90,7 @@ void for_levels(std::string_view path, const Look& look) {
 
 Access::Access(const Release& release) {
   const Groups g = groups_of(release);
-  const std::vector<std::string> audit_vm{"VM.Audit"};
+  const std::vector<std::string>& audit_vm = g.vm_audit;
   const std::vector<std::string> modify{"Permissions.Modify"};
   privileges_ = together(
       {g.vm_root,       g.vm_admin,     g.vm_user,       audit_vm,     g.sys_root,    g.sys_admin,

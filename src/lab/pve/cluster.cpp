@@ -13,12 +13,35 @@ Routine<text::Value> version(Call& call) {
                     {"repoid", string(call.dc.release.repoid)}});
 }
 
-Routine<text::Value> cluster_index(Call&) {
+Routine<text::Value> cluster_index(Call& call) {
   text::Value rows = text::Value::list();
   for (const char* name : {"acme", "backup", "backup-info", "ceph", "config", "firewall", "ha",
                            "jobs", "log", "mapping", "metrics", "notifications", "nextid",
                            "options", "replication", "resources", "status", "tasks", "sdn"})
     rows.append(object({{"name", string(name)}}));
+  if (call.dc.release.nine()) rows.append(object({{"name", string("bulk-action")}}));
+  co_return rows;
+}
+
+/// The newest first. Without Sys.Syslog on / only what the caller did itself.
+Routine<text::Value> cluster_log(Call& call) {
+  const bool all = call.may("/", {"Sys.Syslog"});
+  const auto most = static_cast<std::size_t>(call.params.integer("max", 50));
+  text::Value rows = text::Value::list();
+  const auto& log = call.dc.log;
+  for (auto entry = log.rbegin(); entry != log.rend() && rows.items().size() < most; ++entry) {
+    if (!all && entry->user != call.caller.id) continue;
+    const auto number_of_entry = log.rend() - entry;
+    rows.append(object({{"id", string(fmt::format("{}: {}", entry->node, number_of_entry))},
+                        {"uid", string(std::to_string(number_of_entry))},
+                        {"time", number(entry->time)},
+                        {"pri", number(entry->priority)},
+                        {"tag", string("pvedaemon")},
+                        {"pid", number(entry->pid)},
+                        {"node", string(entry->node)},
+                        {"user", string(entry->user)},
+                        {"msg", string(entry->message)}}));
+  }
   co_return rows;
 }
 
@@ -199,7 +222,7 @@ std::vector<Route> cluster_routes() {
       {"GET /cluster/nextid", next_id},   {"GET /cluster/status", status},
       {"GET /cluster/options", options},  {"PUT /cluster/options", set_options},
       {"GET /cluster/sdn/zones", zones},  {"GET /cluster/sdn/vnets", vnets},
-      {"GET /nodes/{node}/lxc", nothing},
+      {"GET /nodes/{node}/lxc", nothing}, {"GET /cluster/log", cluster_log},
   };
 }
 

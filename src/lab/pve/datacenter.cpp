@@ -175,6 +175,13 @@ void Datacenter::set_online(const std::string& name, bool online) {
   quorate = up * 2 > nodes_.size();
 }
 
+void Datacenter::write_log(const Node& node, const std::string& user, unsigned pid,
+                           std::string message, unsigned priority) {
+  constexpr std::size_t kept = 5000;
+  if (log.size() >= kept) log.erase(log.begin(), log.begin() + kept / 10);
+  log.push_back({world.unix_time(), node.name, user, std::move(message), pid, priority});
+}
+
 Vm* Datacenter::find_vm(unsigned id) {
   const auto found = vms.find(id);
   return found == vms.end() ? nullptr : &found->second;

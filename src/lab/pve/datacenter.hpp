@@ -340,6 +340,7 @@ class Datacenter {
   struct HaResource {
     std::string state = "started", group, comment;
     unsigned max_restart = 1, max_relocate = 1;
+    bool failback = true;
   };
   std::map<std::string, HaResource> ha;  // "vm:100"
   std::map<std::string, std::map<std::string, std::string>> ha_rules;
@@ -352,6 +353,16 @@ class Datacenter {
   std::function<std::optional<WebFile>(const std::string& bytes)> recognise;
   Locks cfs;
   bool quorate = true;
+  /// The cluster log, oldest first: tasks as they begin and end, and changes that made no task.
+  struct LogEntry {
+    std::int64_t time = 0;
+    std::string node, user, message;
+    unsigned pid = 0;
+    unsigned priority = 6;
+  };
+  std::vector<LogEntry> log;
+  void write_log(const Node& node, const std::string& user, unsigned pid, std::string message,
+                 unsigned priority = 6);
 
   /// Adds a host and opens its port 8006 at this address, under NAME and NAME.domain.
   Node& add_node(std::string name, std::string address);

@@ -265,7 +265,8 @@ Routine<void> download(Worker& worker, Order order) {
     }
   }
   if (target().available(worker.node.name) < file.size)
-    die("download failed: Cannot write to file (No space left on device).");
+    die(fmt::format("download failed: Cannot write to '{}.tmp_dwnl.{}' (No space left on device).",
+                    path, worker.task.upid.pid));
   if (!wanted.empty()) {
     const std::string got = Web::digest(file, order.algorithm).value_or(wanted);
     if (got != wanted) {

@@ -46,6 +46,10 @@ std::optional<std::string> storage_id(const std::string& value) {
   return complain(fits(value, "[A-Za-z][A-Za-z0-9\\-_.]*[A-Za-z0-9]"),
                   fmt::format("storage ID '{}' contains illegal characters", value));
 }
+std::optional<std::string> interface_name(const std::string& value) {
+  return complain(fits(value, "[a-zA-Z][a-zA-Z0-9_]{1,20}(?:[:.]\\d+)?"),
+                  "invalid network interface name '" + value + "'");
+}
 std::optional<std::string> configid(const std::string& value) {
   return complain(fits(value, "[A-Za-z][A-Za-z0-9_-]+"),
                   fmt::format("invalid configuration ID '{}'", value));
@@ -212,6 +216,7 @@ const std::map<std::string, Check, std::less<>>& checks() {
       {"pve-vmid", vmid},
       {"pve-node", node},
       {"pve-storage-id", storage_id},
+      {"pve-iface", interface_name},
       {"pve-configid", configid},
       {"pve-poolid", pool},
       {"pve-roleid", role},

@@ -38,6 +38,7 @@ text::Value describe(const Datacenter& dc, const std::string& sid,
   if (!resource.comment.empty()) row.set("comment", string(resource.comment));
   if (!resource.group.empty()) row.set("group", string(resource.group));
   if (resource.max_restart != 1) row.set("max_restart", number(resource.max_restart));
+  if (!resource.failback) row.set("failback", number(0));
   if (resource.max_relocate != 1) row.set("max_relocate", number(resource.max_relocate));
   return row;
 }
@@ -77,6 +78,7 @@ void apply(Call& call, Datacenter::HaResource& resource) {
     const std::string state = call.params.text("state");
     resource.state = state == "enabled" ? "started" : state;
   }
+  if (call.params.has("failback")) resource.failback = call.params.flag("failback");
   if (call.params.has("comment")) resource.comment = call.params.text("comment");
   if (call.params.has("max_restart"))
     resource.max_restart = static_cast<unsigned>(call.params.integer("max_restart"));
@@ -118,6 +120,8 @@ Routine<text::Value> remove(Call& call) {
         if (each != sid) left.push_back(each);
       rule["resources"] = join(left, ",");
     }
+  std::erase_if(call.dc.ha_rules,
+                [](const auto& each) { return each.second.at("resources").empty(); });
   co_return text::Value::null();
 }
 
@@ -135,6 +139,12 @@ Routine<text::Value> current(Call& call) {
                                  {"node", string(call.node.name)},
                                  {"status", string(call.dc.quorate ? "OK" : "No quorum on node")},
                                  {"quorate", number(call.dc.quorate ? 1 : 0)}})});
+  if (call.dc.release.has_ha_rules())
+    rows.append(object({{"id", string("fencing")},
+                        {"type", string("fencing")},
+                        {"node", string(call.node.name)},
+                        {"armed-state", string("standby")},
+                        {"status", string("standby (CRM watchdog standby)")}}));
   for (const auto& [sid, resource] : call.dc.ha) {
     const auto id = static_cast<unsigned>(parse_uint(sid.substr(sid.find(':') + 1)).value_or(0));
     const Vm* vm = call.dc.find_vm(id);
@@ -152,6 +162,7 @@ Routine<text::Value> current(Call& call) {
                 {"status", string(fmt::format("{} ({}, {})", sid, node,
                                               state == "ignored" ? "ignored" : "queued"))}});
     if (!resource.comment.empty()) row.set("comment", string(resource.comment));
+    if (call.dc.release.has_ha_rules()) row.set("failback", number(resource.failback ? 1 : 0));
     rows.append(std::move(row));
   }
   co_return rows;
@@ -163,8 +174,23 @@ Routine<text::Value> no_groups(Call& call) {
   co_return text::Value::list();
 }
 
-text::Value rule_row(const std::string& name, const std::map<std::string, std::string>& rule) {
-  text::Value row = object({{"rule", string(name)}});
+Routine<text::Value> create_group(Call& call) {
+  if (call.dc.release.has_ha_rules())
+    die("cannot create group: ha groups have been migrated to rules");
+  co_return text::Value::null();
+}
+
+text::Value rule_row(const Datacenter& dc, const std::string& name,
+                     const std::map<std::string, std::string>& rule) {
+  std::string all;
+  std::int64_t order = 1;
+  for (const auto& [other, keys] : dc.ha_rules) {
+    if (other < name) ++order;
+    all += other;
+    for (const auto& [key, value] : keys) all += fmt::format("\n\t{} {}", key, value);
+  }
+  text::Value row = object(
+      {{"rule", string(name)}, {"digest", string(sha1(all))}, {"order", number(order)}});
   for (const auto& [key, value] : rule)
     row.set(key, key == "strict" || key == "disable" ? number(parse_int(value).value_or(0))
                                                      : string(value));
@@ -175,7 +201,7 @@ Routine<text::Value> rules(Call& call) {
   text::Value rows = text::Value::list();
   for (const auto& [name, rule] : call.dc.ha_rules) {
     if (call.params.has("type") && rule.at("type") != call.params.text("type")) continue;
-    rows.append(rule_row(name, rule));
+    rows.append(rule_row(call.dc, name, rule));
   }
   co_return rows;
 }
@@ -184,7 +210,7 @@ Routine<text::Value> read_rule(Call& call) {
   const std::string name = call.params.text("rule");
   const auto found = call.dc.ha_rules.find(name);
   if (found == call.dc.ha_rules.end()) die(fmt::format("no such ha rule '{}'", name));
-  co_return rule_row(name, found->second);
+  co_return rule_row(call.dc, name, found->second);
 }
 
 Routine<text::Value> write_rule(Call& call) {
@@ -194,6 +220,16 @@ Routine<text::Value> write_rule(Call& call) {
   if (creating == call.dc.ha_rules.contains(name))
     die(creating ? fmt::format("HA rule '{}' already defined", name)
                  : fmt::format("no such ha rule '{}'", name));
+  const std::vector<std::string> resources = split_list(call.params.text("resources"));
+  for (const std::string& each : resources)
+    if (!call.dc.ha.contains(each))
+      die(fmt::format("{} ha rule failed: cannot use unmanaged resource(s) {}.",
+                      creating ? "create" : "update", each));
+  if (creating && call.params.text("type") == "resource-affinity" && resources.size() < 2)
+    die(fmt::format("create ha rule failed: 400 Rule '{}' is invalid.\nresources: rule is "
+                    "ineffective as there are less than two resources, rule defines more "
+                    "resources than available nodes",
+                    name));
   auto& rule = call.dc.ha_rules[name];
   for (const auto& [key, value] : call.params.all())
     if (key != "rule" && key != "delete" && key != "digest") rule[key] = value;
@@ -215,6 +251,7 @@ std::vector<Route> ha_routes() {
       {"GET /cluster/ha/status", status_index},
       {"GET /cluster/ha/status/current", current},
       {"GET /cluster/ha/groups", no_groups},
+      {"POST /cluster/ha/groups", create_group},
       {"GET /cluster/ha/resources", list},
       {"POST /cluster/ha/resources", create},
       {"GET /cluster/ha/resources/{sid}", read},

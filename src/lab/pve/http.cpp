@@ -225,7 +225,7 @@ Session authenticate(Datacenter& dc, const net::Incoming& request) {
 }
 
 /// JSON gives types where a form gives texts; booleans become 0 and 1, null is absence.
-RawParameters parse_json_body(const std::string& body) {
+RawParameters parse_json_body(const Release& release, const std::string& body) {
   text::Value value;
   try {
     value = text::parse_json(body, "body");
@@ -233,8 +233,8 @@ RawParameters parse_json_body(const std::string& body) {
     const std::string problem = fmt::format(
         "malformed JSON string, neither tag, array, object, number, string or atom, at character "
         "offset "
-        "{} (before \"(end of string)\") at /usr/share/perl5/PVE/APIServer/AnyEvent.pm line 917.",
-        body.size());
+        "{} (before \"(end of string)\") at /usr/share/perl5/PVE/APIServer/AnyEvent.pm line {}.",
+        body.size(), release.nine() ? 934 : 917);
     throw Failure{500, problem, {}, true};
   }
   RawParameters parameters;
@@ -287,7 +287,7 @@ std::optional<RawParameters> read_parameters(Datacenter& dc, const Request& requ
       parameters = parse_form(in.body);
     } else if (type == "application/json") {
       try {
-        parameters = parse_json_body(in.body);
+        parameters = parse_json_body(dc.release, in.body);
       } catch (const Failure& failure) {
         answer_plain(dc, responder, failure.status, failure.message, "\n");
         return std::nullopt;

@@ -115,6 +115,7 @@ std::string Node::start_task(std::string type, std::string task_id, const Caller
   task->body = std::move(body);
   Task& started = *task;
   tasks_.push_back(std::move(task));
+  dc_.write_log(*this, caller.id, started.upid.pid, "starting task " + started.text);
   dc_.world.note(fmt::format("{} starts task {} {} of {}", name, started.upid.type, started.upid.id,
                              caller.id));
   if (tasks_.size() >
@@ -167,6 +168,8 @@ Routine<void> Node::run_task(Task& task, Caller caller) {
     task.status = "OK";
   }
   task.end = dc_.world.unix_time();
+  dc_.write_log(*this, task.upid.user, task.upid.pid,
+                fmt::format("end task {} {}", task.text, task.status), error ? 3 : 6);
   dc_.world.note(
       fmt::format("{} ends task {} {}: {}", name, task.upid.type, task.upid.id, task.status));
   task.ended.wake_all();

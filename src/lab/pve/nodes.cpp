@@ -18,7 +18,7 @@ Routine<text::Value> list_nodes(Call& call) {
   co_return rows;
 }
 
-Routine<text::Value> node_index(Call&) {
+Routine<text::Value> node_index(Call& call) {
   text::Value rows = text::Value::list();
   for (const char* name : {"aplinfo",     "apt",          "capabilities",
                            "ceph",        "certificates", "config",
@@ -35,6 +35,7 @@ Routine<text::Value> node_index(Call&) {
                            "vncshell",    "vzdump",       "wakeonlan",
                            "sdn"})
     rows.append(object({{"name", string(name)}}));
+  if (call.dc.release.nine()) rows.append(object({{"name", string("query-oci-repo-tags")}}));
   co_return rows;
 }
 
@@ -46,17 +47,22 @@ Routine<text::Value> status(Call& call) {
                                {"used", bytes(node.memory / 4)},
                                {"free", bytes(node.memory - node.memory / 4)}});
   if (release.nine()) memory.set("available", bytes(node.memory - node.memory / 4));
+  text::Value cpu = object({{"cores", number(node.cpus / 2 == 0 ? 1 : node.cpus / 2)},
+                            {"cpus", number(node.cpus)},
+                            {"flags", string("fpu vme sse4_2 aes avx avx2 vmx")},
+                            {"hvm", string("1")},
+                            {"mhz", string("2600.000")},
+                            {"model", string("Simulated CPU")},
+                            {"sockets", number(1)},
+                            {"user_hz", number(100)}});
+  if (release.nine()) {
+    cpu.set("family", string("6"));
+    cpu.set("vendor", string("GenuineIntel"));
+  }
   co_return object(
       {{"boot-info", object({{"mode", string("efi")}})},
        {"cpu", number(0)},
-       {"cpuinfo", object({{"cores", number(node.cpus / 2 == 0 ? 1 : node.cpus / 2)},
-                           {"cpus", number(node.cpus)},
-                           {"flags", string("fpu vme sse4_2 aes avx avx2 vmx")},
-                           {"hvm", string("1")},
-                           {"mhz", string("2600.000")},
-                           {"model", string("Simulated CPU")},
-                           {"sockets", number(1)},
-                           {"user_hz", number(100)}})},
+       {"cpuinfo", cpu},
        {"current-kernel", object({{"machine", string("x86_64")},
                                   {"release", string(release.kernel)},
                                   {"sysname", string("Linux")},
@@ -237,6 +243,18 @@ Routine<text::Value> cpus(Call&) {
   co_return rows;
 }
 
+Routine<text::Value> interface(Call& call) {
+  const std::string name = call.params.text("iface");
+  const auto bridge = call.node.bridges.find(name);
+  if (bridge == call.node.bridges.end() && name != "eno1")
+    refuse_parameter("iface", "interface does not exist");
+  text::Value row = object({{"type", string(name == "eno1" ? "eth" : "bridge")},
+                            {"method", string("manual")},
+                            {"method6", string("manual")},
+                            {"priority", number(3)}});
+  co_return row;
+}
+
 Routine<text::Value> node_zones(Call& call) {
   text::Value rows = text::Value::list();
   for (const auto& [id, zone] : call.dc.zones)
@@ -256,6 +274,7 @@ std::vector<Route> node_routes() {
       {"GET /nodes/{node}/status", status},
       {"GET /nodes/{node}/time", time_of_node},
       {"GET /nodes/{node}/network", network},
+      {"GET /nodes/{node}/network/{iface}", interface},
       {"GET /nodes/{node}/certificates/info", certificates},
       {"GET /nodes/{node}/capabilities/qemu/machines", machines},
       {"GET /nodes/{node}/capabilities/qemu/cpu", cpus},

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 namespace rocca::lab::pve {
 
 namespace {
@@ -65,6 +67,8 @@ Routine<text::Value> create_pool(Call& call) {
   const std::string id = call.params.text("poolid");
   const Locks::Guard lock = co_await call.lock_cfs(lock_name);
   auto& pools = call.dc.access.pools;
+  if (call.dc.release.nine() && !std::isalpha(static_cast<unsigned char>(id.front())))
+    die("create pool failed: pool name must start with a letter");
   if (pools.contains(id)) die(fmt::format("create pool failed: pool '{}' already exists", id));
   if (const std::size_t slash = id.rfind('/');
       slash != std::string::npos && !pools.contains(id.substr(0, slash)))

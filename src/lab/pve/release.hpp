@@ -14,17 +14,18 @@ struct Release {
   std::string kernel;
   unsigned major = 8;
   std::string ms_cert = "2023k";  // marker of new EFI disks with enrolled keys
+  /// qemu-server 9.1.17 (PVE 9.2): tags are normalised at create too.
+  bool normalises_tags_on_create = false;
 
   bool nine() const noexcept { return major >= 9; }
   /// access-control 9.0.2: VM.Monitor is gone, VM.GuestAgent.* came.
   bool has_guest_agent_privileges() const noexcept { return nine(); }
   /// HA groups became rules.
   bool has_ha_rules() const noexcept { return nine(); }
-  /// qemu-server 9.1.17: tags are normalised at create too.
-  bool normalises_tags_on_create() const noexcept { return nine(); }
 
   static Release v8_4();
-  static Release v9();
+  static Release v9();    // 9.1, as recorded
+  static Release v9_2();
   /// "8.4", "8" or "9", "9.1", "9.2"; throws Error(Usage) otherwise.
   static Release parse(const std::string& text);
 };

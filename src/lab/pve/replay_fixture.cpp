@@ -1,6 +1,7 @@
 #include "lab/pve/replay_fixture.hpp"
 
 #include "base/encoding.hpp"
+#include "base/error.hpp"
 #include "base/strings.hpp"
 #include "lab/pve/http.hpp"
 
@@ -19,8 +20,9 @@ std::uint64_t size_of(const text::Value& object, std::string_view key) {
 }
 
 Release recorded_release(const text::Value& description) {
-  Release release = Release::v8_4();
   const text::Value* versions = description.find("versions");
+  Release release =
+      text_of(*versions, "release").starts_with("9") ? Release::v9() : Release::v8_4();
   release.manager = text_of(*versions, "pve-manager");
   release.release = text_of(*versions, "release");
   release.qemu = text_of(*versions, "qemu");
@@ -148,9 +150,6 @@ Fixture::Fixture(const text::Value& description) {
     node->bridges.emplace(text_of(each, "iface"), bridge);
   }
   for (const text::Value& pool : description.find("pools")->items()) dc->access.pools[pool.text()];
-  // Left over from an earlier run of the recorder, and visible in what it recorded.
-  dc->access.pools["1x"];
-  dc->access.pools["talos"] = {"c", {9999}, {}};
   for (const text::Value& each : description.find("users")->items()) {
     User& user = dc->access.users[text_of(each, "userid")];
     user.password = text_of(each, "password");
@@ -160,6 +159,11 @@ Fixture::Fixture(const text::Value& description) {
       user.tokens[token.key] = {secret, text_of(token.value, "privsep") == "1", 0, ""};
     }
   }
+}
+
+void Fixture::add_left_over_pools() {
+  dc->access.pools["1x"];
+  dc->access.pools["talos"] = {"c", {9999}, {}};
 }
 
 std::optional<WebFile> Fixture::recognise(const std::string& bytes) const {
@@ -187,8 +191,10 @@ net::Headers Fixture::act_as(const text::Value& principal) {
   const auto grant = [&](const text::Value* grants, const std::string& who) {
     if (grants == nullptr) return;
     for (const text::Entry& entry : grants->entries()) {
+      const text::Value* named = entry.value.find("privs");
+      if (named == nullptr) throw Error(Fault::NotFound, "a grant without 'privs': " + entry.key);
       std::set<std::string> privs;
-      for (const text::Value& priv : entry.value.find("privs")->items()) privs.insert(priv.text());
+      for (const text::Value& priv : named->items()) privs.insert(priv.text());
       dc->access.grant(who, entry.key, privs, text_of(entry.value, "propagate") != "0");
     }
   };
@@ -210,6 +216,7 @@ net::Headers Fixture::act_as(const text::Value& principal) {
       headers.add("Authorization", "PVEAPIToken=a@b!c=d");
     return headers;
   }
+  if (kind != "token") throw Error(Fault::NotFound, "unknown kind of principal: " + kind);
   const std::string good = "tester@pve!sep=" + secrets_.at("tester@pve!sep");
   const std::map<std::string, std::string> spellings{
       {"PVEAPIToken <id>=<secret>", "PVEAPIToken " + good},
@@ -232,6 +239,7 @@ net::Headers Fixture::act_as(const text::Value& principal) {
   };
   if (const auto special = spellings.find(id); special != spellings.end())
     return {{"Authorization", special->second}};
+  if (!secrets_.contains(id)) throw Error(Fault::NotFound, "unknown token: " + id);
   const std::string user = id.substr(0, id.find('!'));
   if (const text::Value* privsep = principal.find("privsep"))
     dc->access.users.at(user).tokens.at(id.substr(user.size() + 1)).privsep =
@@ -239,6 +247,14 @@ net::Headers Fixture::act_as(const text::Value& principal) {
   grant(principal.find("user_grants"), user);
   grant(principal.find("token_grants"), id);
   return {{"Authorization", "PVEAPIToken=" + id + "=" + secrets_.at(id)}};
+}
+
+bool Fixture::remove_vm(unsigned id) {
+  for (auto& [name, storage] : dc->storages)
+    std::erase_if(storage.on(node->name), [&](const auto& each) { return each.second.vmid == id; });
+  dc->access.forget_vm(id);
+  dc->ha.erase("vm:" + std::to_string(id));
+  return dc->vms.erase(id) > 0;
 }
 
 bool Fixture::out_of_band(const std::string& what) {
@@ -270,6 +286,20 @@ bool Fixture::out_of_band(const std::string& what) {
   }
   if (what == "storage temp1 is removed from the configuration")
     return dc->storages.erase("temp1") > 0;
+  if (what.starts_with("storage small (dir on a file system of 20 MB")) {
+    Storage storage;
+    storage.id = "small";
+    storage.type = "dir";
+    storage.options["path"] = "/var/lib/vz/small";
+    storage.content = {"images", "import", "iso"};
+    storage.total = 20'000'000;
+    return dc->storages.emplace(storage.id, storage).second;
+  }
+  if (what == "storage small is removed") return dc->storages.erase("small") > 0;
+  if (what.starts_with("VM ") && what.find(" is removed again") != std::string::npos) {
+    const auto id = static_cast<unsigned>(parse_uint(split(what, ' ').at(1)).value_or(0));
+    return remove_vm(id);
+  }
   return false;
 }
 

@@ -24,12 +24,15 @@ class Fixture {
   /// Sets exactly the grants a principal of the recording names, and gives the headers it sends.
   net::Headers act_as(const text::Value& principal);
   net::Headers root();
-  /// "local:iso/gone.iso appears", done on the node; false: nobody has taught us that one.
+  /// "local:iso/gone.iso appears", done on the node; false: an unknown or impossible set-up step.
   bool out_of_band(const std::string& what);
+  /// Two pools of an earlier recording, visible in the answers of `pve` only.
+  void add_left_over_pools();
 
  private:
   /// The recording describes uploaded bytes in words; this says which file they mean.
   std::optional<WebFile> recognise(const std::string& bytes) const;
+  bool remove_vm(unsigned id);
 
   std::map<std::string, std::string> secrets_;  // "tester@pve!sep" -> UUID
 };

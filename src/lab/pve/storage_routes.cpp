@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 
 namespace rocca::lab::pve {
@@ -154,16 +155,18 @@ Routine<text::Value> list_storages(Call& call) {
               text::Value::floating(static_cast<double>(storage.used(call.node.name)) /
                                     static_cast<double>(storage.total)));
     if (call.params.flag("format")) {
-      if (call.dc.release.nine()) {
-        text::Value supported = text::Value::list();
-        for (const std::string& format : storage.formats()) supported.append(string(format));
+      std::vector<std::string> formats = storage.formats();
+      std::sort(formats.begin(), formats.end());
+      text::Value flags = text::Value::map();
+      text::Value supported = text::Value::list();
+      for (const std::string& format : formats) {
+        flags.set(format, number(1));
+        supported.append(string(format));
+      }
+      row.set("format", text::Value::list({flags, string(storage.default_format())}));
+      if (call.dc.release.nine())
         row.set("formats",
                 object({{"default", string(storage.default_format())}, {"supported", supported}}));
-      } else {
-        text::Value supported = text::Value::map();
-        for (const std::string& format : storage.formats()) supported.set(format, number(1));
-        row.set("format", text::Value::list({supported, string(storage.default_format())}));
-      }
     }
     rows.append(std::move(row));
   }
@@ -173,6 +176,7 @@ Routine<text::Value> list_storages(Call& call) {
 Routine<text::Value> storage_index(Call& call) {
   call.dc.get_storage(call.params.text("storage"));
   text::Value rows = text::Value::list();
+  if (call.dc.release.nine()) rows.append(object({{"subdir", string("oci-registry-pull")}}));
   for (const char* name : {"content", "download-url", "file-restore", "import-metadata",
                            "prunebackups", "rrd", "rrddata", "status", "upload"})
     rows.append(object({{"subdir", string(name)}}));

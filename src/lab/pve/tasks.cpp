@@ -95,7 +95,7 @@ Routine<text::Value> list_tasks(Call& call) {
   if (source != "active")
     for (auto task = tasks.rbegin(); task != tasks.rend(); ++task)
       if (!(*task)->running()) add(**task);
-  call.total = static_cast<std::int64_t>(seen);
+  if (seen > 0) call.total = static_cast<std::int64_t>(seen);  // zero is left out
   co_return rows;
 }
 
@@ -153,7 +153,8 @@ Routine<text::Value> task_log(Call& call) {
   };
   if (task == nullptr) {
     call.total = 1;
-    co_return line(1, "unable to open file - No such file or directory");
+    text::Value told = line(1, "unable to open file - No such file or directory");
+    co_return call.dc.release.nine() ? text::Value::list({std::move(told)}) : std::move(told);
   }
   const auto start = static_cast<std::size_t>(call.params.integer("start", 0));
   const auto limit = static_cast<std::size_t>(call.params.integer("limit", 50));

@@ -156,6 +156,8 @@ Routine<Keys> clone_config(Worker& worker, Clone what, std::vector<std::string>&
 
 Routine<void> clone_worker(Worker& worker, Clone what, bool running) {
   Datacenter& dc = worker.dc;
+  if (dc.release.nine())
+    worker.log(fmt::format("creating a clone of VM {} with ID {}", what.id, what.target));
   const Locks::Guard source =
       co_await lock_guest(worker, what.id, std::chrono::seconds{1},
                           running ? Locks::Mode::Exclusive : Locks::Mode::Shared);

@@ -83,14 +83,14 @@ bool agent_enabled(const Schema& schema, const Keys& config) {
   return agent != config.end() && parse_keys(schema, "agent", agent->second)["enabled"] == "1";
 }
 
-void add_unused(Vm& vm, const std::string& volid) {
+std::string add_unused(Vm& vm, const std::string& volid) {
   for (const auto& [key, value] : vm.config)
-    if (is_unused_key(key) && value == volid) return;
+    if (is_unused_key(key) && value == volid) return key;
   for (unsigned i = 0; i < 256; ++i) {
-    const std::string key = "unused" + std::to_string(i);
+    std::string key = "unused" + std::to_string(i);
     if (vm.config.contains(key)) continue;
     vm.config[key] = volid;
-    return;
+    return key;
   }
   die("Too many unused volumes - please delete them first.");
 }
@@ -145,17 +145,21 @@ Routine<text::Value> get_pending(Call& call) {
   co_return out;
 }
 
-text::Value block_statistics(bool used) {
+text::Value block_statistics(const Release& release, bool used) {
   text::Value stat = object({{"account_failed", text::Value::boolean(true)},
                              {"account_invalid", text::Value::boolean(true)},
                              {"timed_stats", text::Value::list()}});
-  for (const char* kind : {"flush", "rd", "unmap", "wr"}) {
+  std::vector<std::string> moving{"rd", "unmap", "wr"};
+  if (release.nine()) moving.emplace_back("zone_append");  // QEMU 10
+  std::vector<std::string> all = moving;
+  all.emplace_back("flush");
+  for (const std::string& kind : all) {
     stat.set(fmt::format("failed_{}_operations", kind), number(0));
     stat.set(fmt::format("invalid_{}_operations", kind), number(0));
     stat.set(fmt::format("{}_operations", kind), number(0));
     stat.set(fmt::format("{}_total_time_ns", kind), number(0));
   }
-  for (const char* kind : {"rd", "unmap", "wr"}) {
+  for (const std::string& kind : moving) {
     stat.set(fmt::format("{}_bytes", kind), number(0));
     stat.set(fmt::format("{}_merged", kind), number(0));
   }
@@ -199,9 +203,10 @@ text::Value status_row(Datacenter& dc, const Node& node, const Vm& vm) {
   if (running) row.set("pid", number(vm.pid.value_or(0)));
   if (dc.release.nine()) {
     row.set("memhost", number(running ? static_cast<std::int64_t>(memory_of(vm)) : 0));
-    for (const char* kind : {"cpu", "io", "memory"})
-      for (const char* share : {"some", "full"})
-        row.set(fmt::format("pressure{}{}", kind, share), number(0));
+    if (running)
+      for (const char* kind : {"cpu", "io", "memory"})
+        for (const char* share : {"some", "full"})
+          row.set(fmt::format("pressure{}{}", kind, share), number(0));
   }
   if (const std::string* lock = vm.find("lock")) row.set("lock", string(*lock));
   if (const std::string* tags = vm.find("tags")) row.set("tags", string(*tags));
@@ -241,7 +246,7 @@ void add_process(Datacenter& dc, const Node& node, const Vm& vm, text::Value& ro
       // Somebody has read it: a system, or the firmware that looked for one.
       const bool read = (volume != nullptr && !volume->image.identity.empty()) ||
                         dc.world.now() - vm.started > std::chrono::seconds{5};
-      blocks.set(key, block_statistics(read));
+      blocks.set(key, block_statistics(dc.release, read));
     } else if (is_net_key(key)) {
       nics.set(fmt::format("tap{}i{}", vm.id, key.substr(3)),
                object({{"netin", count(key == "net0" ? counters.net_in : 0)},
@@ -250,7 +255,7 @@ void add_process(Datacenter& dc, const Node& node, const Vm& vm, text::Value& ro
   }
   // The firmware's code is a drive of its own beside its variables.
   if (const auto bios = vm.running.find("bios"); bios != vm.running.end() && bios->second == "ovmf")
-    blocks.set("pflash0", block_statistics(false));
+    blocks.set("pflash0", block_statistics(dc.release, false));
   if (blocks.size() > 0) row.set("blockstat", blocks);
   if (nics.size() > 0) row.set("nics", nics);
 }
@@ -264,8 +269,10 @@ Routine<text::Value> get_status(Call& call) {
     row.set("ha", object({{"managed", number(0)}}));
   } else {
     // Without a cluster no HA manager runs, and nobody has written a state.
-    text::Value state = object({{"managed", number(1)}, {"group", text::Value::null()}});
-    if (!ha->second.group.empty()) state.set("group", string(ha->second.group));
+    text::Value state = object({{"managed", number(1)}});
+    if (!dc.release.has_ha_rules())
+      state.set("group",
+                ha->second.group.empty() ? text::Value::null() : string(ha->second.group));
     state.set("state", dc.cluster.empty() ? text::Value::null() : string(ha->second.state));
     row.set("ha", state);
   }

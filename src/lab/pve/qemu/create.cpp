@@ -39,6 +39,8 @@ void check_machine(const Schema& schema, const std::string& text) {
   const bool q35 = type == "q35" || type.starts_with("pc-q35");
   if (machine["viommu"] == "intel" && !q35)
     die("to use Intel vIOMMU please set the machine type to q35");
+  if (!machine["aw-bits"].empty() && machine["viommu"].empty())
+    die("cannot set aw-bits if no vIOMMU is configured");
 }
 
 /// The config that the worker writes in the end.
@@ -99,7 +101,10 @@ Routine<void> create_worker(Worker& worker, NewVm vm) {
       std::rethrow_exception(failed);
     }
   }
-  if (vm.ha) worker.dc.ha[fmt::format("vm:{}", id)].state = vm.start ? "started" : "stopped";
+  if (vm.ha) {
+    worker.log("Add as HA resource");
+    worker.dc.ha[fmt::format("vm:{}", id)].state = vm.start ? "started" : "stopped";
+  }
   if (vm.start) {
     worker.log("Execute autostart");
     start_task_of(worker, id, {});
@@ -200,7 +205,7 @@ Routine<text::Value> create_vm(Call& call) {
     if (is_net_key(key)) check_bridge(call, value);
   if (const auto tags = vm.settings.find("tags"); tags != vm.settings.end()) {
     check_tags(call, vm.id, vm.pool, "", tags->second);
-    if (dc.release.normalises_tags_on_create()) tags->second = unique_tags(dc, tags->second);
+    if (dc.release.normalises_tags_on_create) tags->second = unique_tags(dc, tags->second);
   }
   check_drives(call, vm.settings);
   for (auto& [key, value] : vm.settings)

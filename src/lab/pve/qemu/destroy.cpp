@@ -91,12 +91,8 @@ Routine<void> remove_volumes(Worker& worker, Destroy what) {
     try {
       co_await free_volume({worker, &worker}, volid);
     } catch (const Failure& failure) {
-      const std::string text =
-          fmt::format("Could not remove disk '{}', check manually: {}", volid, failure.message);
-      if (dc.release.nine())
-        worker.warn(text);
-      else
-        worker.log(text);
+      worker.log(
+          fmt::format("Could not remove disk '{}', check manually: {}", volid, failure.message));
     }
   }
   if (!what.unreferenced) co_return;

@@ -55,7 +55,10 @@ Routine<void> resize_worker(Worker& worker, Resize what) {
   const bool running = is_running(worker.dc.get_vm(what.id, worker.node));
   const Storage& storage = worker.dc.get_storage(id->storage);
   if (!running && parse_volume_name(storage, id->name).is_base)
-    die(fmt::format("command '/usr/bin/qemu-img resize -f {} {} {}' failed: exit code 1",
+    die(fmt::format("command '/usr/bin/qemu-img resize {}-f {} {} {}' failed: exit code 1",
+                    worker.dc.release.nine() && activate(worker, drive.file()).format == "qcow2"
+                        ? "'--preallocation=metadata' "
+                        : "",
                     activate(worker, drive.file()).format, storage.path_of("images", id->name),
                     wanted));
   co_await worker.sleep(worker.dc.timing.config);
@@ -117,6 +120,10 @@ Routine<void> move_worker(Worker& worker, Move what) {
   const Schema& schema = worker.dc.schema;
   const Drive drive = check_move(worker, what);
   const std::string old = drive.file();
+  const bool nine = worker.dc.release.nine();
+  if (nine)
+    worker.log(fmt::format("copying volume '{}' from current storage '{}' to target storage '{}'",
+                           old, old.substr(0, old.find(':')), what.storage));
   if (in_snapshot(schema, worker.dc.get_vm(what.id, worker.node), old))
     worker.log("moving disk with snapshots, snapshots will not be moved!");
   Copy copy{old, what.storage, what.id, what.format, what.disk, drive.is_cloudinit()};
@@ -132,9 +139,14 @@ Routine<void> move_worker(Worker& worker, Move what) {
     vm.config[what.disk] = print_drive(schema, moved);
     if (is_running(vm)) vm.running[what.disk] = vm.config[what.disk];
   }
-  if (!what.drop) add_unused(vm, old);
+  if (!what.drop) {
+    const std::string key = add_unused(vm, old);
+    if (nine)
+      worker.log(fmt::format("adding source volume '{}' as '{}' to config", old, key));
+  }
   store(schema, vm);
   if (!what.drop) co_return;
+  if (nine) worker.log(fmt::format("removing source volume '{}' after successful copy", old));
   try {
     co_await free_volume({worker, &worker}, old);
   } catch (const Failure& failure) {

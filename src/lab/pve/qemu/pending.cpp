@@ -214,7 +214,10 @@ class Hotplug {
     }
     if (!features_.network) throw NotNow{};
     if (!there)
-      throw Problem{"network script /usr/libexec/qemu-server/pve-bridge failed with status 512"};
+      throw Problem{
+          fmt::format("VM {} qmp command 'netdev_add' failed - network script "
+                      "/usr/libexec/qemu-server/pve-bridge-hotplug failed with status 512",
+                      id_)};
   }
 
   Routine<void> change_drive(std::string key, const std::string* before, std::string value) {

@@ -147,6 +147,7 @@ void check_bridge(const Process& process, const std::string& text) {
   if (process.caller.is_root()) return;
   Keys net = parse_keys(process.dc.schema, "net", text);
   const std::string bridge = net["bridge"];
+  if (bridge.empty() && process.dc.release.nine()) return;
   if (bridge.empty()) die("no sdn vnet ID specified");
   std::string zone = "localnetwork";
   if (const auto vnet = process.dc.vnets.find(bridge); vnet != process.dc.vnets.end())
@@ -168,8 +169,9 @@ void check_volume_access(const Process& process, unsigned vmid, const std::strin
   const auto id = VolumeId::parse(volid);
   if (!id) {
     if (!process.caller.is_root())
-      die("Only root can pass arbitrary filesystem paths. at "
-          "/usr/share/perl5/PVE/Storage.pm line 581.");
+      die(fmt::format("Only root can pass arbitrary filesystem paths. at "
+                      "/usr/share/perl5/PVE/Storage.pm line {}.",
+                      process.dc.release.nine() ? 651 : 581));
     return;
   }
   const VolumeName name = parse_volume_name(process.dc.get_storage(id->storage), id->name);

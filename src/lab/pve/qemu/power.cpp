@@ -39,9 +39,9 @@ Routine<bool> ask_to_end(Worker& worker, unsigned vmid) {
   if (agent_enabled(worker.dc.schema, get_process_vm(worker, vmid).config) && !answers()) {
     co_await worker.sleep(std::chrono::seconds{3});
     worker.log(
-        fmt::format("QEMU Guest Agent is not running - VM {} qmp command 'guest-ping' "
+        fmt::format("QEMU Guest Agent is not running - VM {} {} command 'guest-ping' "
                     "failed - got timeout",
-                    vmid));
+                    vmid, worker.dc.release.nine() ? "qga" : "qmp"));
   }
   const Vm& vm = get_process_vm(worker, vmid);
   if (vm.power != Vm::Power::Running) co_return false;

@@ -76,7 +76,8 @@ bool is_known_option(const Schema& schema, const std::string& key);
 text::Value json_of(const Schema& schema, const std::string& key, const std::string& value);
 /// `agent: 1,type=virtio` and the like.
 bool agent_enabled(const Schema& schema, const Keys& config);
-void add_unused(Vm& vm, const std::string& volid);
+/// The key it has from now on: `unused0`.
+std::string add_unused(Vm& vm, const std::string& volid);
 
 // ---- who may (qemu_permissions.cpp) ----
 

@@ -329,6 +329,8 @@ Routine<text::Value> change_config(Call& call, std::string delete_key, bool back
   check_change(call, change);
   Locks::Guard lock = co_await call.lock_vm(change.id);
   prepare(call, change);
+  call.dc.write_log(call.node, call.caller.id, 0,
+                    fmt::format("update VM {}: {}", change.id, change.said));
   if (!background) {
     Update update{{call, nullptr}, change};
     co_await update.run();

@@ -171,6 +171,33 @@ std::uint64_t shared(std::uint64_t alone, std::uint64_t full_speed, const Node& 
 
 }  // namespace
 
+namespace {
+
+/// What qemu-img writes into a new file; dies if the storage has no room for it.
+void fill(const Job& job, const Copy& what, const Volume& source, const std::string& volid,
+          std::uint64_t bytes) {
+  Datacenter& dc = job.dc();
+  const std::string& node = job.process.node.name;
+  Storage& storage = dc.get_storage(what.storage);
+  Volume& target = activate(job.process, volid);
+  if (storage.available(node) >= bytes) {
+    target.used = bytes;
+    return;
+  }
+  job.log(fmt::format("qemu-img: error while writing at byte {}: No space left on device",
+                      storage.available(node)));
+  const std::string command = fmt::format(
+      "/usr/bin/qemu-img convert -p -n -f {} -O {} {} zeroinit:{}", source.format, target.format,
+      dc.get_storage(VolumeId::parse(what.source)->storage).path_of(source),
+      storage.path_of(target));
+  storage.on(node).erase(target.name);
+  die(fmt::format("{}copy failed: command '{}' failed: exit code 1",
+                  what.label.empty() ? fmt::format("cannot import from '{}' - ", what.source) : "",
+                  command));
+}
+
+}  // namespace
+
 Routine<std::string> copy_volume(Job job, Copy what) {
   if (what.label != "-")
     job.log(what.label.empty()
@@ -186,7 +213,14 @@ Routine<std::string> copy_volume(Job job, Copy what) {
   target.bytes = source.size;
   target.image = source.image;
   target.used = std::min(source.used, source.size);
+  // A file is made sparse first: what does not fit fails while it is being copied.
+  const bool file_based =
+      job.dc().get_storage_on(what.storage, job.process.node).file_based();
+  const std::uint64_t bytes = std::exchange(target.used, file_based ? 0 : target.used);
   const std::string volid = co_await allocate(job, target);
+  if (job.dc().release.nine() && what.label != "-")
+    job.log(fmt::format("allocated target volume '{}'", volid));
+  if (file_based) fill(job, what, source, volid, bytes);
   const std::uint64_t alone =
       source.read_rate != 0 ? source.read_rate : job.dc().timing.import_rate;
   std::exception_ptr failed;
@@ -269,8 +303,8 @@ Routine<std::string> create_special(Job job, unsigned vmid, Drive& drive, std::s
   }
   static_cast<void>(vmid);
   static_cast<void>(storage);
-  what.bytes = 4ull << 20;  // swtpm's state has one size and is always raw
-  what.format = "raw";
+  what.bytes = 4ull << 20;  // swtpm's state has one size, and is raw unless 9 is told otherwise
+  if (!job.dc().release.nine() || drive.get("format").empty()) what.format = "raw";
   co_return co_await allocate(job, what);
 }
 

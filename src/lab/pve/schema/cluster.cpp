@@ -43,6 +43,8 @@ GET /cluster/nextid | all |
   vmid? int 100..999999999 format=pve-vmid
 GET /cluster/status | ["perm","/",["Sys.Audit"]] | protected
 GET /cluster/tasks | all |
+GET /cluster/log | all |
+  max? int 1..
 # The published description says Sys.Audit; the server lets everybody in and shows less (recorded).
 GET /cluster/options | all |
 PUT /cluster/options | ["perm","/",["Sys.Modify"]] | protected
@@ -61,6 +63,10 @@ GET /cluster/ha | ["perm","/",["Sys.Audit"]] |
 GET /cluster/ha/status | all |
 GET /cluster/ha/status/current | ["perm","/",["Sys.Audit"]] |
 GET /cluster/ha/groups | ["perm","/",["Sys.Audit"]] |
+POST /cluster/ha/groups | ["perm","/",["Sys.Console"]] | protected
+  comment? len=..4096; group format=pve-configid; nofailback? bool; restricted? bool; type? enum=group
+  8: nodes format=pve-ha-group-node-list
+  9: nodes format=pve-ha-node-list
 GET /cluster/ha/resources | ["perm","/",["Sys.Audit"]] |
   type? enum=ct,vm
 group ha-resource
@@ -120,6 +126,8 @@ GET /nodes/{node}/lxc | all | protected node
 GET /nodes/{node}/network | all | node
   8: type? enum=bridge,bond,eth,alias,vlan,OVSBridge,OVSBond,OVSPort,OVSIntPort,vnet,any_bridge,any_local_bridge
   9: type? enum=bridge,bond,eth,alias,vlan,fabric,OVSBridge,OVSBond,OVSPort,OVSIntPort,vnet,any_bridge,any_local_bridge,include_sdn
+GET /nodes/{node}/network/{iface} | ["perm","/nodes/{node}",["Sys.Audit"]] | node
+  iface len=2..20 format=pve-iface
 GET /nodes/{node}/certificates/info | all | node
 GET /nodes/{node}/capabilities/qemu/cpu | all |
   9: arch? enum=x86_64,aarch64

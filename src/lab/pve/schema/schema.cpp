@@ -474,7 +474,11 @@ Parameters Schema::check(const Method& method, const RawParameters& raw) const {
     }
     std::string value = given.list ? join(given.values, ",") : given.values.front();
     if (auto problem = check_named(*this, parameter, name, value))
-      errors[name] = *problem;
+      errors[name] =
+          nine_ && parameter.format == "pve-storage-id" && value.size() < 2
+              ? fmt::format(
+                    "invalid format - storage ID '{}' cannot be shorter than 2 characters\n", value)
+              : *problem;
     else
       parameters.set(name, value);
   }
@@ -519,7 +523,9 @@ std::map<std::string, std::string> Schema::parse(const Format& format, std::stri
       if (values.contains(default_key->name))
         throw fmt::format("duplicate key in comma-separated list property: {}\n",
                           default_key->name);
-      values[default_key->name] = part;
+      values[default_key->name] =
+          nine_ && default_key->type == Parameter::Type::Boolean ? as_boolean(part).value_or(part)
+                                                                 : part;
       continue;
     }
     if (equals == 0 || equals + 1 == part.size())
