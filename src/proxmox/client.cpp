@@ -344,6 +344,40 @@ Permissions Client::permissions(const std::string& path) {
   return permissions;
 }
 
+Grants Client::grants() {
+  const text::Value data = require("reading our privileges", "GET", "/access/permissions");
+  Grants grants;
+  for (const text::Entry& entry : data.entries())
+    for (const text::Entry& privilege : entry.value.entries())
+      grants[entry.key][privilege.key] = privilege.value.text() == "1";
+  return grants;
+}
+
+std::optional<bool> Client::has_interface(const std::string& node, const std::string& name) {
+  const Reply reply = call("GET", fmt::format("/nodes/{}/network/{}", percent_encode(node),
+                                              percent_encode(name)));
+  const auto* failure = std::get_if<Failure>(&reply);
+  if (failure == nullptr) return true;
+  if (failure->errors.contains("iface")) return false;
+  if (failure->reason == Reason::Forbidden) return std::nullopt;
+  throw failure->error(fmt::format("asking {} for its interface {}", node, name));
+}
+
+std::vector<LogEntry> Client::cluster_log(unsigned max) {
+  std::vector<LogEntry> entries;
+  for (const text::Value& row :
+       rows(require("reading the cluster log", "GET", "/cluster/log",
+                    {{"max", std::to_string(max)}}))) {
+    LogEntry entry;
+    if (const auto time = read_number(row, "time")) entry.time = from_epoch(*time);
+    entry.user = read_text_or(row, "user");
+    entry.node = read_text_or(row, "node");
+    entry.message = read_text_or(row, "msg");
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 std::vector<std::string> Client::pools() {
   std::vector<std::string> pools;
   for (const text::Value& row : rows(require("listing pools", "GET", "/pools")))

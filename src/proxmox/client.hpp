@@ -69,8 +69,16 @@ class Client {
   Vmid next_free_vmid();
   bool vmid_is_free(Vmid vmid);
   Permissions permissions(const std::string& path);
+  /// What we may do everywhere, in one answer.
+  Grants grants();
+  /// Whether a host has this network interface, also one that the token may not use. Nothing: the
+  /// token may not ask (Sys.Audit on the host).
+  std::optional<bool> has_interface(const std::string& node, const std::string& name);
+  /// The newest entries first: tasks, and changes that made no task. Without Sys.Syslog on / only
+  /// those of our own.
+  std::vector<LogEntry> cluster_log(unsigned max);
   std::vector<std::string> pools();
-  /// A role with just these privileges, a user that may not log in by a password: made, or left.
+  /// A role with at least these privileges, a user that may not log in by a password: made, or left.
   void put_role(const std::string& role, const std::vector<std::string>& privileges);
   void put_user(const std::string& user, const std::string& comment);
   /// Nothing: the user has no such token.

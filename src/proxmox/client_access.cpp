@@ -29,7 +29,10 @@ void Client::put_role(const std::string& role, const std::vector<std::string>& p
   const auto* refused = std::get_if<Failure>(&made);
   if (refused == nullptr) return;
   if (!says(*refused, "already exists")) throw refused->error("making the role " + role);
-  require("changing the role " + role, "PUT", "/access/roles/" + role, wanted);
+  // A role is shared by all clusters of one Proxmox: what others need of it stays.
+  Parameters more = wanted;
+  more.emplace_back("append", "1");
+  require("changing the role " + role, "PUT", "/access/roles/" + role, more);
 }
 
 void Client::put_user(const std::string& user, const std::string& comment) {

@@ -113,6 +113,8 @@ bool ask(test::Administrator& client, const text::Value& request, std::optional<
   if (at(1) == "cluster" && at(2) == "options" && method == "GET") return client.options(), true;
   if (at(1) == "access" && at(2) == "permissions" && method == "GET" && !form.contains("userid"))
     return client.permissions(value("path")), true;
+  if (at(1) == "cluster" && at(2) == "log" && method == "GET")
+    return client.cluster_log(static_cast<unsigned>(parse_uint(value("max")).value_or(50))), true;
   if (at(1) == "pools" && path.size() == 2 && method == "GET" && form.empty())
     return client.pools(), true;
   if (at(1) != "nodes") return false;
@@ -132,6 +134,8 @@ bool ask(test::Administrator& client, const text::Value& request, std::optional<
                       true};
     return task = client.start_download(node, download), true;
   }
+  if (at(3) == "tasks" && at(5) == "log" && method == "GET" && !form.contains("download"))
+    if (const auto upid = Upid::parse(percent_decode(at(4)))) return client.task_log(*upid), true;
   if (at(3) == "tasks" && path.size() == 4 && method == "GET") return client.tasks(node), true;
   if (at(3) != "qemu") return false;
   if (path.size() == 4 && method == "POST") {

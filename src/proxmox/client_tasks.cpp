@@ -33,9 +33,10 @@ std::vector<std::string> Client::task_log(const Upid& upid, unsigned limit) {
       require(fmt::format("reading the log of task {}", upid.type), "GET", task_path(upid, "/log"),
               {{"start", "0"}, {"limit", std::to_string(limit)}});
   std::vector<std::string> lines;
-  // The log of an unknown task is one object instead of a list.
+  // The log of an unknown task is one line that says so: in 8.4 an object, in 9 a list of one.
   if (data.is_map()) return lines;
   for (const text::Value& row : data.items()) lines.push_back(read_text_or(row, "t"));
+  if (lines.size() == 1 && lines.front().starts_with("unable to open file - ")) lines.clear();
   return lines;
 }
 

@@ -75,6 +75,7 @@ constexpr std::array sentences = {
     Sentence{"config file already exists", Reason::AlreadyExists},
     Sentence{"failed: File exists", Reason::AlreadyExists},
     Sentence{"Name or service not known", Reason::DoesNotExist},
+    Sentence{"bridge '", Reason::StartFailed},
     Sentence{"unable to find configuration file", Reason::DoesNotExist},
     Sentence{"does not exist", Reason::DoesNotExist},
     Sentence{"no such ", Reason::DoesNotExist},
@@ -105,6 +106,8 @@ constexpr std::array sentences = {
     Sentence{"Linked clone feature is not supported", Reason::WrongState},
     Sentence{"snapshot feature is not available", Reason::WrongState},
     Sentence{"shrinking disks is not supported", Reason::WrongState},
+    Sentence{"can't rollback", Reason::WrongState},
+    Sentence{"copy failed: command", Reason::ProgramFailed},
     // What a handler dies of when a value passed the schema but makes no sense: our own mistakes.
     Sentence{"403 Permission check failed", Reason::Forbidden},
     Sentence{"no options specified", Reason::BadParameter},
@@ -117,6 +120,12 @@ constexpr std::array sentences = {
     Sentence{"cannot be modified", Reason::BadParameter},
     Sentence{"is already attached at", Reason::BadParameter},
     Sentence{"please set the machine type", Reason::BadParameter},
+    Sentence{"if no vIOMMU is configured", Reason::BadParameter},
+    Sentence{"have been migrated to rules", Reason::BadParameter},
+    Sentence{"pool name must start with a letter", Reason::BadParameter},
+    Sentence{"cannot use unmanaged resource", Reason::BadParameter},
+    Sentence{"Rule '", Reason::BadParameter},
+    Sentence{"can't change value of fixed parameter", Reason::BadParameter},
     Sentence{"validation error", Reason::BadParameter},
     Sentence{"no sdn vnet ID specified", Reason::BadParameter},
     Sentence{"option different from storage format", Reason::BadParameter},
@@ -220,7 +229,8 @@ std::string hint_of(const Failure& failure) {
     case Reason::RootOnly:
       return "only root@pam itself may do this; a token of root may not either";
     case Reason::WrongContent:
-      return "see the storage's content types: pvesm set STORAGE --content …,import";
+      return fmt::format("see the storage's content types: pvesm set STORAGE --content …,{}",
+                         failure.text.find("vm images") != std::string::npos ? "images" : "import");
     case Reason::Contention:
       return "too much is going on at once on this VM or storage; it is safe to run again";
     case Reason::ConfigLocked:
@@ -279,6 +289,8 @@ const char* to_string(Reason reason) noexcept {
       return "bad-image";
     case Reason::StartFailed:
       return "start-failed";
+    case Reason::ProgramFailed:
+      return "program-failed";
     case Reason::WrongState:
       return "wrong-state";
     case Reason::AgentSilent:

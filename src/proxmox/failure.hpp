@@ -32,6 +32,7 @@ enum class Reason {
   SourceFailed,  ///< a download's far side refused, or could not be reached by the host
   BadImage,      ///< a checksum differs, or the file is no disk image Proxmox takes
   StartFailed,   ///< QEMU did not come up: missing bridge, too many CPUs, no KVM, PCI device gone
+  ProgramFailed,  ///< a program on the host failed, and only the task's log says why
   WrongState,    ///< not with a template, a snapshot, a running VM…
   AgentSilent,   ///< guest agent not configured, not running, or not answering
   NotAuthenticated,

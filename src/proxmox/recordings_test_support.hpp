@@ -24,20 +24,21 @@ inline std::string text_at(const text::Value& object,
                                                                      : value->text();
 }
 
-/// Calls `visit` for every step of every scenario of every recording.
+/// Calls `visit` for every step of every scenario of every recording, of 8.4 and of 9.1.
 inline void for_each_recorded_step(const std::function<void(const RecordedStep&)>& visit) {
-  for (const std::string& file : test::reference_files("pve", ".json")) {
-    text::Limits limits;
-    limits.size = 64 * 1024 * 1024;
-    const text::Value root = text::parse_json(test::read_file(file), file, limits);
-    const text::Value* scenarios = root.find("scenarios");
-    if (scenarios == nullptr) continue;
-    const std::string name = file.substr(file.rfind('/') + 1);
-    for (const text::Value& scenario : scenarios->items())
-      for (const text::Value& step : scenario.find("steps")->items())
-        visit({name + "/" + text_at(scenario, {"name"}) + "/" + text_at(step, {"name"}), scenario,
-               step});
-  }
+  for (const std::string folder : {"pve", "pve-more", "pve9"})
+    for (const std::string& file : test::reference_files(folder, ".json")) {
+      text::Limits limits;
+      limits.size = 64 * 1024 * 1024;
+      const text::Value root = text::parse_json(test::read_file(file), file, limits);
+      const text::Value* scenarios = root.find("scenarios");
+      if (scenarios == nullptr) continue;
+      const std::string name = folder + file.substr(file.rfind('/'));
+      for (const text::Value& scenario : scenarios->items())
+        for (const text::Value& step : scenario.find("steps")->items())
+          visit({name + "/" + text_at(scenario, {"name"}) + "/" + text_at(step, {"name"}), scenario,
+                 step});
+    }
 }
 
 }  // namespace rocca::proxmox

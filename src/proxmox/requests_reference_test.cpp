@@ -142,6 +142,9 @@ std::vector<net::Request> every_request() {
   client.vmid_is_free(100);
   client.permissions("/vms/100");
   client.permissions("");
+  client.grants();
+  client.has_interface("pve1", "vmbr0");
+  client.cluster_log(500);
   client.pools();
   client.storages("pve1");
   client.volumes("pve1", "local", "import", 100);

@@ -290,6 +290,18 @@ struct AgentInterface {
 /// key counts.
 using Permissions = std::map<std::string, std::vector<std::string>>;
 
+/// The same of every path that has an entry of its own: an unlisted path below one has those that
+/// propagate.
+using Grants = std::map<std::string, std::map<std::string, bool>>;  // path, privilege, propagates
+
+/// One line of the cluster log.
+struct LogEntry {
+  Instant time{};
+  std::string user;  // a user, or a token
+  std::string node;
+  std::string message;  // "update VM 101: -name evil-name"
+};
+
 struct CertificateInfo {
   std::string filename;
   std::string fingerprint;
