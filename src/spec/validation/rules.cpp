@@ -164,6 +164,9 @@ constexpr Rule table[] = {
     {"dhcp-endpoint", W, "DHCP without an endpoint",
      "The API's address is found after boot and may change with the lease. A VIP or a DNS name "
      "stays."},
+    {"dhcp-unfindable", E, "DHCP without a way to find the node",
+     "The lease of a new node is told by its guest agent, or found by searching network.subnet, "
+     "which may have at most 4096 addresses."},
     {"loopback-subnet", N, "a subnet in 127.0.0.0/8",
      "Such addresses exist only inside one machine: this is a spec for the lab."},
     {"mtu-order", E, "a NIC whose MTU differs from the network's",

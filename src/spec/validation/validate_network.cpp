@@ -89,6 +89,35 @@ void check_dhcp(const Look& look) {
                       "give kubernetes.endpoint a vip outside the DHCP pool, or a host name");
 }
 
+/// Who tells where a node is that got its address by DHCP? Its guest agent, or a search of the
+/// subnet.
+void check_findable(const Look& look) {
+  constexpr std::uint64_t searchable = 4096;
+  const Spec& spec = look.spec;
+  if (spec.network.subnet) {
+    const Cidr& subnet = **spec.network.subnet;
+    if (AddressRange(subnet.network(), subnet.last()).size() <= searchable) return;
+  }
+  for (const Node& node : spec.nodes) {
+    if (!node.machine || node.address) continue;
+    const Image& image = spec.image_of(node);
+    const bool extension =
+        image.schematic ||
+        std::any_of(image.extensions.begin(), image.extensions.end(),
+                    [](const auto& name) { return *name == "siderolabs/qemu-guest-agent"; });
+    if (*node.machine->agent && extension) continue;
+    look.findings.add(
+        "dhcp-unfindable", node.machine->agent.written() ? node.machine->agent.where : node.where,
+        fmt::format("{} gets its address by DHCP, and nothing tells which: it has no guest agent, "
+                    "and {}",
+                    node.name,
+                    spec.network.subnet ? "network.subnet is too large to be searched"
+                                        : "no network.subnet says where to search"),
+        "add the extension qemu-guest-agent with machine.agent: true, or a network.subnet of at "
+        "most 4096 addresses");
+  }
+}
+
 void check_address(const Look& look, const Node& node, const Cidr& subnet) {
   const IpAddress& address = **node.address;
   const Where& where = node.address->where;
@@ -277,10 +306,12 @@ void validate_network(const Look& look) {
     look.findings.add("loopback-subnet", network.subnet->where,
                       fmt::format("{} exists only inside one machine: this is a spec for the lab",
                                   to_string(**network.subnet)));
-  if (*network.addressing == Addressing::Dhcp)
+  if (*network.addressing == Addressing::Dhcp) {
     check_dhcp(look);
-  else
+    check_findable(look);
+  } else {
     check_static(look);
+  }
   check_duplicates(look);
   check_vip(look);
   check_overlaps(look);
