@@ -121,7 +121,7 @@ class PreparedKind final : public Thing {
     facts.addresses = client.addresses();
     if (const auto config = client.find_config()) read_config(*config, facts);
     const spec::Spec& spec = world.cluster.spec;
-    if (*spec.addons.longhorn && !spec.talos.modules.empty())
+    if (!spec.talos.modules.empty())
       for (const std::string& line : split(client.read_file("/proc/modules"), '\n'))
         facts.modules.push_back(line.substr(0, line.find(' ')));
     Lacks all;
@@ -129,6 +129,7 @@ class PreparedKind final : public Thing {
       all.for_good.insert(all.for_good.end(), more.for_good.begin(), more.for_good.end());
       all.yet.insert(all.yet.end(), more.yet.begin(), more.yet.end());
     };
+    add(lacks_of_modules(spec, facts));
     if (*spec.addons.longhorn) add(lacks_for_longhorn(spec, *spec.find_node(node_), facts));
     if (spec.tailscale) add(lacks_for_tailscale(facts));
     return all;
@@ -140,6 +141,15 @@ class PreparedKind final : public Thing {
 
 }  // namespace
 
+Lacks lacks_of_modules(const spec::Spec& spec, const NodeFacts& facts) {
+  Lacks lacks;
+  // The kernel spells them with a _.
+  for (const spec::KernelModule& module : spec.talos.modules)
+    if (!has(facts.modules, replace_all(*module.name, "-", "_")))
+      lacks.yet.push_back(fmt::format("the kernel module {} to be loaded", *module.name));
+  return lacks;
+}
+
 Lacks lacks_for_longhorn(const spec::Spec& spec, const spec::Node& node, const NodeFacts& facts) {
   Lacks lacks;
   for (const char* name : {"iscsi-tools", "util-linux-tools"})
@@ -148,11 +158,6 @@ Lacks lacks_for_longhorn(const spec::Spec& spec, const spec::Node& node, const N
   if (has(facts.extensions, "iscsi-tools") && !runs(facts.services, "ext-iscsid"))
     lacks.yet.push_back(fmt::format("ext-iscsid to run, for Longhorn ({})",
                                     state_of(facts.services, "ext-iscsid")));
-  // Its second data engine runs on modules that the spec names; the kernel spells them with a _.
-  for (const spec::KernelModule& module : spec.talos.modules)
-    if (!has(facts.modules, replace_all(*module.name, "-", "_")))
-      lacks.yet.push_back(
-          fmt::format("the kernel module {} to be loaded, for Longhorn", *module.name));
   bool disk = false;
   if (node.machine)
     for (const spec::Disk& one : node.machine->disks) {
@@ -197,7 +202,9 @@ Lacks lacks_for_tailscale(const NodeFacts& facts) {
 }
 
 void make_prepared(const Cluster& cluster, const std::function<void(const Made&)>& add) {
-  if (!*cluster.spec.addons.longhorn && !cluster.spec.tailscale) return;
+  if (!*cluster.spec.addons.longhorn && !cluster.spec.tailscale &&
+      cluster.spec.talos.modules.empty())
+    return;
   for (const spec::Node& node : cluster.spec.nodes)
     add(std::make_shared<PreparedKind>(
         Thing::About{"prepared/" + node.name,

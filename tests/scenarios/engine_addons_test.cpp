@@ -244,6 +244,17 @@ TEST(EnginePrepared, AModuleThatDoesNotLoadIsNamed) {
   EXPECT_THAT(one.plan(), IsEmpty());
 }
 
+TEST(EnginePrepared, AModuleThatDoesNotLoadIsNamedWithoutLonghornToo) {
+  HandoverRig one;
+  auto& fleet = one.rig.home.estate.clusters().fleet();
+  fleet.failing_modules.insert("nvme_tcp");
+  one.write(files_only);
+  change(one, "extensions: [qemu-guest-agent]",
+         "modules: [nvme_tcp], extensions: [qemu-guest-agent]");
+  EXPECT_THAT(one.failure(),
+              AllOf(HasSubstr("prepared/worker-1"), HasSubstr("the kernel module nvme_tcp")));
+}
+
 TEST(EnginePrepared, ADataDiskThatSomebodyTookAwayIsNamed) {
   HandoverRig one;
   with_longhorn(one);
