@@ -198,6 +198,21 @@ class TaskLogs {
     return found->second;
   }
 
+  /// The cluster log's lines about one VM; the log is read once for all of them.
+  std::vector<proxmox::LogEntry> changes_of(proxmox::Vmid vmid) {
+    if (!log_) try {
+        log_ = world_.proxmox().cluster_log(most_lines);
+      } catch (const Error& error) {
+        if (error.fault() == Fault::Interrupted) throw;
+        log_.emplace();  // then nothing more is known
+      }
+    std::vector<proxmox::LogEntry> its;
+    const std::string beginning = fmt::format("update VM {}: ", vmid);
+    for (const proxmox::LogEntry& entry : *log_)
+      if (entry.message.starts_with(beginning)) its.push_back(entry);
+    return its;
+  }
+
   /// What those of its tasks that change options say in their own logs.
   const std::map<std::string, std::string>& said(const std::string& address) {
     const auto [found, fresh] = said_.try_emplace(address);
@@ -223,10 +238,12 @@ class TaskLogs {
  private:
   // The list has the newest first; who changes options more often than that is named with doubt.
   static constexpr std::size_t most_read = 20;
+  static constexpr unsigned most_lines = 1000;
   World& world_;
   const spec::Spec& spec_;
   std::map<std::string, std::vector<proxmox::TaskRow>> logs_;
   std::map<std::string, std::map<std::string, std::string>> said_;
+  std::optional<std::vector<proxmox::LogEntry>> log_;
 };
 
 }  // namespace
@@ -265,7 +282,9 @@ std::vector<Drift> Run::drift() {
       if (!vmid) continue;
       const auto& tasks = logs.of(drift.address, item->second, static_cast<proxmox::Vmid>(*vmid),
                                   drift.field == "exists");
-      name_culprit({tasks, item->second.settled, our_name(world), logs.said(drift.address)}, drift);
+      name_culprit({tasks, item->second.settled, our_name(world), logs.said(drift.address),
+                    logs.changes_of(static_cast<proxmox::Vmid>(*vmid))},
+                   drift);
     }
   });
   return std::move(all);

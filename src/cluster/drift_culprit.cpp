@@ -72,7 +72,39 @@ bool is_undone(const std::vector<proxmox::TaskRow>& tasks, const proxmox::TaskRo
 
 }  // namespace
 
+namespace {
+
+/// The newest line of the cluster log that made the option what was found.
+const proxmox::LogEntry* find_in_log(const Suspicion& suspicion, const Drift& drift) {
+  const std::string option = option_of(drift.field);
+  const proxmox::LogEntry* newest = nullptr;
+  for (const proxmox::LogEntry& entry : suspicion.log) {
+    if (suspicion.since && entry.time + 1s < *suspicion.since) continue;
+    const auto asked = said_of(entry.message, option);
+    if (!asked || entry.user == suspicion.us || !fits(*asked, drift.found)) continue;
+    if (newest == nullptr || entry.time > newest->time) newest = &entry;
+  }
+  return newest;
+}
+
+void name_by_task(const Suspicion& suspicion, Drift& drift);
+
+}  // namespace
+
 void name_culprit(const Suspicion& suspicion, Drift& drift) {
+  name_by_task(suspicion, drift);
+  const bool proven = !drift.by.empty() && drift.perhaps.empty();
+  const proxmox::LogEntry* entry = find_in_log(suspicion, drift);
+  if (entry == nullptr || (proven && drift.since && *drift.since + 1s >= entry->time)) return;
+  drift.by = entry->user;
+  drift.perhaps.clear();
+  drift.task = "cluster log";
+  drift.since = entry->time;
+}
+
+namespace {
+
+void name_by_task(const Suspicion& suspicion, Drift& drift) {
   const proxmox::TaskRow* newest = nullptr;
   const std::string option = option_of(drift.field);
   const auto line_of = [&](const proxmox::TaskRow& task) -> const std::string* {
@@ -115,5 +147,7 @@ void name_culprit(const Suspicion& suspicion, Drift& drift) {
         "what it changed is not known, and a change that is made at once leaves no task";
   }
 }
+
+}  // namespace
 
 }  // namespace rocca::resources

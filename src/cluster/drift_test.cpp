@@ -37,6 +37,43 @@ Drift named(const std::vector<proxmox::TaskRow>& tasks, const std::string& field
   return drift;
 }
 
+TEST(Culprit, AChangeWithoutATaskIsNamedByTheClusterLog) {
+  const std::vector<proxmox::TaskRow> none;
+  const auto by_log = [&](std::vector<proxmox::LogEntry> log, const std::string& field,
+                          const std::string& found) {
+    Drift drift;
+    drift.field = field;
+    drift.found = found;
+    name_culprit({none, settled, "rocca@pve!blue", {}, std::move(log)}, drift);
+    return drift;
+  };
+  const proxmox::LogEntry eve{settled + 1h, "eve@pve!cli", "pve1",
+                              "update VM 100: -name evil-name -tags blue;rocca;evil"};
+  EXPECT_EQ(by_log({eve}, "name", "evil-name").by, "eve@pve!cli");
+  EXPECT_EQ(by_log({eve}, "name", "evil-name").perhaps, "");
+  EXPECT_EQ(by_log({eve}, "tags", "blue;evil;rocca").by, "eve@pve!cli");
+  EXPECT_EQ(by_log({eve}, "name", "another").by, "") << "somebody else made it that";
+  EXPECT_EQ(by_log({eve}, "cores", "8").by, "") << "it does not speak of them";
+  proxmox::LogEntry ours = eve;
+  ours.user = "rocca@pve!blue";
+  EXPECT_EQ(by_log({ours}, "name", "evil-name").by, "");
+  proxmox::LogEntry old = eve;
+  old.time = settled - 1h;
+  EXPECT_EQ(by_log({old}, "name", "evil-name").by, "") << "it was as declared after that";
+}
+
+TEST(Culprit, TheClusterLogBeatsADoubtfulTaskAndAnOlderOne) {
+  const auto anna = task("qmconfig", "anna@pam", 1h);
+  const std::vector<proxmox::TaskRow> tasks{anna};
+  Drift drift;
+  drift.field = "name";
+  drift.found = "evil-name";
+  const proxmox::LogEntry eve{settled + 2h, "eve@pve", "pve1", "update VM 100: -name evil-name"};
+  name_culprit({tasks, settled, "rocca@pve!blue", {}, {eve}}, drift);
+  EXPECT_EQ(drift.by, "eve@pve");
+  EXPECT_EQ(drift.perhaps, "");
+}
+
 TEST(Culprit, ATaskThatSaysWhatItDidIsNamedFlatly) {
   const auto anna = task("qmconfig", "anna@pam", 1h);
   const Drift drift = named({anna}, "onboot", {"-cores 4 -onboot 0 -tags a"});
