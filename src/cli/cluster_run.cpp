@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <ostream>
 
@@ -200,7 +201,12 @@ int show_run(Context& context, const Invocation& invocation, const engine::Plan&
   }
   if (report.error) throw *report.error;
   if (report.interrupted) return exit_code(Fault::Interrupted);
-  return report.ok() ? 0 : 1;
+  if (report.ok()) return 0;
+  const bool denied =
+      std::any_of(report.steps.begin(), report.steps.end(), [](const auto& step) {
+        return step.second.error && step.second.error->fault() == Fault::Denied;
+      });
+  return denied ? exit_code(Fault::Denied) : 1;
 }
 
 }  // namespace rocca::cli

@@ -295,7 +295,9 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
     for (const proxmox::NodeInfo& host : hosts)
       if (!host.online) choices.offline_hosts.insert(host.name);
   }
-  cluster.lock = choose(cluster.spec, cluster.lock, choices);
+  const spec::Lock before = cluster.lock;
+  cluster.lock = choose(cluster.spec, before, choices);
+  verify_ids(look, world, before, choices);
 }
 
 /// Versions, images and extensions are pinned before anything is compared: what a run does is what
@@ -565,7 +567,9 @@ void Run::at_once() {
 }
 
 const engine::Plan& Run::plan() {
-  return impl_->seen().plan;
+  Look& look = impl_->seen();
+  impl_->check_before_change(look);
+  return look.plan;
 }
 
 const graph::Graph& Run::graph() {
@@ -587,12 +591,14 @@ engine::Report Run::up(const engine::EventSink& events) {
     throw Error(Fault::Refused, "the world has changed since the plan was made")
         .hint("look at a new `rocca plan`");
   refuse_if_any(impl.up->plan);
+  impl.check_before_change(*impl.up);
   std::optional<engine::Report> removed;
   if (impl.up->remains) {
     removed = impl.finish_teardown(*impl.up, *lock, events);
     if (!removed->ok()) return *removed;
     impl.up = impl.look_up();
     refuse_if_any(impl.up->plan);
+    impl.check_before_change(*impl.up);
   }
   impl.store_first(*impl.up);
   engine::EffectPolicy policy = impl.options.policy;

@@ -4,8 +4,10 @@
 #include "cluster/run.hpp"
 #include "engine/execute.hpp"
 #include "engine/plan.hpp"
+#include "platform/proxmox/placement.hpp"
 #include "platform/survey.hpp"
 #include "platform/teardown.hpp"
+#include "proxmox/client.hpp"
 
 #include <functional>
 #include <map>
@@ -48,6 +50,8 @@ struct Look {
   graph::Graph graph;
   engine::Observed observed;
   engine::Plan plan;
+  std::optional<proxmox::Grants> grants;  // what the token may do; nothing: not asked
+  bool checked = false;                   // see check_before_change
   /// What an interrupted teardown has left, with the plan that destroys it. `plan` shows it first,
   /// and then what is created once all of it is gone.
   std::unique_ptr<Look> remains;
@@ -159,6 +163,11 @@ struct Run::Impl {
   void look_for_missing(Look& look, World& world, std::vector<Marked>& marked);
   std::optional<proxmox::Vmid> vmid_of(const spec::Node& node) const;
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
+  /// Chooses other ids for nodes whose id a VM has that the token may not see.
+  void verify_ids(Look& look, World& world, const spec::Lock& before, Choices& choices);
+  /// Throws everything that would stop the plan half-way: wrong names, missing rights, addresses in
+  /// use. Reads only; asks nothing for a plan that creates no VM and moves no NIC.
+  void check_before_change(Look& look);
   std::vector<std::string> targets(const engine::Desired& desired) const;
   engine::Report carry_out(Look& look, state::Lock& lock, const engine::EventSink& events,
                            const engine::EffectPolicy& policy);

@@ -1,8 +1,10 @@
 #include "doctor/checkup.hpp"
 
+#include "base/diagnostics.hpp"
 #include "base/strings.hpp"
 #include "doctor/examination.hpp"
 #include "net/http.hpp"
+#include "platform/proxmox/preflight.hpp"
 
 #include <fmt/format.h>
 
@@ -34,9 +36,8 @@ Checkup Examination::run() {
   }
   clock_skew();
   const bool any_host = hosts();
-  zones();
   const bool seen = inventory();
-  rights();
+  zones();
   pools();
   if (any_host) {
     quorum();
@@ -44,6 +45,7 @@ Checkup Examination::run() {
     storage();
     network();
   }
+  rights();
   if (seen) clashes();
   return std::move(checkup_);
 }
@@ -124,13 +126,25 @@ void Examination::clock_skew() {
 void Examination::rights() {
   attempt("rights", [&] {
     std::vector<Need> all;
-    for (const Act act : wish_.acts)
-      for (Need& need : proxmox::needs(act, scope_)) all.push_back(std::move(need));
-    proxmox::Permissions effective;
+    const auto collect = [&](const std::vector<Act>& acts, bool optional) {
+      for (const Act act : acts)
+        for (Need& need : proxmox::needs(act, scope_)) {
+          need.optional = need.optional || optional;
+          all.push_back(std::move(need));
+        }
+    };
+    collect(wish_.acts, false);
+    collect(wish_.later, true);
+    // A wrong name is said once, and not as a missing right.
+    std::erase_if(all, [&](const Need& need) {
+      return std::any_of(unusable_.begin(), unusable_.end(), [&](const std::string& path) {
+        return need.path == path || need.path.starts_with(path + "/");
+      });
+    });
     std::set<std::string> paths;
     for (const Need& need : all) paths.insert(need.path);
-    for (const std::string& path : paths) effective.merge(client_.permissions(path));
-    const std::vector<Need> gaps = proxmox::missing(all, effective);
+    for (const std::string& path : paths) allowed_on(path);
+    const std::vector<Need> gaps = proxmox::missing(all, allowed_);
     if (gaps.empty()) {
       add("rights", Grade::Good,
           fmt::format("the token may do all that is needed ({} paths asked)", paths.size()));
@@ -146,14 +160,24 @@ void Examination::rights() {
       finding.about_rights = !gap.optional;
       if (gap.hides) finding.text += " (Proxmox does not refuse, it hides)";
     }
-    // The whole set, not only the gap: entries on one path replace each other, and roles are made
-    // as a whole.
+    // The whole set, not only the gap: a role that does not exist yet is made as a whole. The lines
+    // only add to one that does.
     const std::string token{access_.token.reveal()};
     const std::string id = token.substr(0, token.find('='));
     Finding& fix =
         add("rights", Grade::Note, "to grant what is missing, run as root on a Proxmox host:");
-    fix.fix = proxmox::pveum_lines(wish_.acts, scope_, id, /*privilege_separation=*/true);
+    std::vector<Act> acts = wish_.acts;
+    acts.insert(acts.end(), wish_.later.begin(), wish_.later.end());
+    fix.fix = proxmox::pveum_lines(acts, scope_, id, /*privilege_separation=*/true);
   });
+}
+
+const std::vector<std::string>& Examination::allowed_on(const std::string& path) {
+  if (!allowed_.contains(path)) {
+    allowed_.merge(client_.permissions(path));
+    allowed_.try_emplace(path);
+  }
+  return allowed_.at(path);
 }
 
 void Examination::zones() {
@@ -176,14 +200,18 @@ bool Examination::hosts() {
     const auto nodes = client_.nodes();
     if (scope_.hosts.empty())
       for (const auto& node : nodes) scope_.hosts.push_back(node.name);
-    for (const std::string& host : scope_.hosts) {
+    std::vector<std::string> named = scope_.hosts;
+    named.insert(named.end(), wish_.spare_hosts.begin(), wish_.spare_hosts.end());
+    for (const std::string& host : named) {
       const auto found = std::find_if(nodes.begin(), nodes.end(),
                                       [&](const auto& node) { return node.name == host; });
       if (found == nodes.end()) {
         std::vector<std::string> names;
         for (const auto& node : nodes) names.push_back(node.name);
-        add("hosts", Grade::Bad, fmt::format("there is no host '{}'", host)).fix = {
-            fmt::format("the hosts are {}", enumerate(names))};
+        add("hosts", Grade::Bad,
+            fmt::format("host '{}' does not exist{}", host, did_you_mean(host, names)))
+            .fix = {fmt::format("the hosts are {}", enumerate(names))};
+        unusable_.insert("/nodes/" + host);
       } else if (!found->online) {
         add("hosts", Grade::Bad, fmt::format("host '{}' is offline", host));
       } else {
@@ -199,6 +227,11 @@ bool Examination::hosts() {
 }
 
 void Examination::quorum() {
+  const auto& rights = allowed_on("/");
+  if (std::find(rights.begin(), rights.end(), "Sys.Audit") == rights.end()) {
+    add("quorum", Grade::Skipped, "cannot be read without Sys.Audit on /");
+    return;
+  }
   attempt("quorum", [&] {
     const auto status = client_.cluster_status();
     if (status.name.empty()) {
@@ -228,22 +261,11 @@ void Examination::pools() {
       }
       // Proxmox lists only those that the token may audit; what is made in one need not be.
       const std::string path = "/pool/" + pool;
-      const proxmox::Permissions rights = client_.permissions(path);
-      const auto ours = rights.find(path);
-      const bool sees = ours != rights.end() &&
-                        std::count(ours->second.begin(), ours->second.end(), "Pool.Audit") > 0;
-      Finding& finding =
-          sees ? add("pool", Grade::Bad,
-                     fmt::format("there is no pool '{}': Proxmox makes no VM in it", pool))
-               : add("pool", Grade::Skipped,
-                     fmt::format(
-                         "whether pool '{}' is there cannot be seen without Pool.Audit on {}", pool,
-                         path));
-      finding.fix.push_back(sees ? fmt::format("pveum pool add {}", pool)
-                                 : fmt::format("if it is not:  pveum pool add {}", pool));
-      if (sees && !known.empty())
-        finding.fix.push_back(
-            fmt::format("or name one that is there as `pool:`, {}", join(known, " or ")));
+      const auto& rights = allowed_on(path);
+      const bool sees = std::count(rights.begin(), rights.end(), "Pool.Audit") > 0;
+      const resources::Hindrance problem = resources::pool_problem(pool, known, sees);
+      add("pool", sees ? Grade::Bad : Grade::Skipped, problem.text).fix = {problem.hint};
+      if (sees) unusable_.insert(path);
     }
   });
 }

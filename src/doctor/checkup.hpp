@@ -21,7 +21,11 @@ namespace rocca::doctor {
 /// What a cluster will want of its Proxmox.
 struct Wish {
   proxmox::Scope scope;
+  std::vector<std::string> spare_hosts;  // named by the spec, and no VM goes there yet
+  /// What `up` does: without a right for it the cluster cannot be created.
   std::vector<proxmox::Act> acts = proxmox::all_acts();
+  /// What later changes, drift and removal do: a missing right is a warning.
+  std::vector<proxmox::Act> later;
   std::vector<std::string> pools;  // that VMs are made in
   /// What the image storage must take: `import`, `iso`, or nothing where VMs are cloned.
   std::string image_content = "import";
@@ -36,10 +40,12 @@ struct Wish {
     std::string node;  // the user's name for it
     std::optional<proxmox::Vmid> vmid;
     std::vector<MacAddress> macs;
+    std::optional<IpAddress> address = {};
     std::optional<Uuid> uuid;     // how we know that a VM is this machine
     bool vmid_is_locked = false;  // chosen by us and kept in rocca.lock, not by the spec
   };
   std::vector<Machine> machines;
+  std::optional<IpAddress> vip;
   /// Why no machine has a UUID: without the secrets bundle nobody knows which VMs are ours.
   std::string identities_unknown;
   struct Image {

@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "doctor/examination.hpp"
+#include "locking/addresses.hpp"
 #include "proxmox/property_string.hpp"
 
 #include <fmt/format.h>
@@ -22,11 +23,17 @@ bool Examination::inventory() {
       const auto config = client_.find_config(vm.node, vm.vmid);
       if (!config) continue;
       uuid_of_[vm.vmid] = config->uuid();
-      for (const auto& [option, value] : config->options)
-        if (proxmox::family(option) == "net")
-          if (const auto mac = MacAddress::parse(
-                  proxmox::PropertyString::parse(option, value).value_or("macaddr", "")))
-            by_mac_[*mac] = &vm;
+      const bool is_ours = config->uuid() && ours.contains(*config->uuid());
+      for (const auto& [option, value] : config->options) {
+        if (option.starts_with("ipconfig") && !is_ours && !vm.is_template)
+          for (const IpAddress& address : locking::addresses_of_ipconfig(value))
+            by_address_.try_emplace(address, &vm, "by cloud-init");
+        if (proxmox::family(option) != "net") continue;
+        const auto nic = proxmox::PropertyString::parse(option, value);
+        if (const auto mac = MacAddress::parse(nic.value_or("macaddr", ""))) by_mac_[*mac] = &vm;
+        if (is_ours) add_link(nic.value_or("bridge", ""), parse_uint(nic.value_or("tag", "")));
+      }
+      if (!is_ours && !vm.is_template && vm.status == "running") ask_agent(vm, *config);
     }
     for (const Wish::Machine& machine : wish_.machines)
       for (const auto& [vmid, uuid] : uuid_of_)
@@ -36,8 +43,70 @@ bool Examination::inventory() {
   return seen;
 }
 
+/// A NIC that stands on another bridge than the spec says is moved back: that needs a right on both.
+void Examination::add_link(const std::string& bridge, std::optional<std::uint64_t> tag) {
+  if (bridge.empty()) return;
+  std::optional<unsigned> vlan;
+  if (tag) vlan = static_cast<unsigned>(*tag);
+  const bool known = std::any_of(
+      scope_.links.begin(), scope_.links.end(),
+      [&](const auto& link) { return link.bridge == bridge && link.vlan == vlan; });
+  if (!known) scope_.links.push_back({bridge, vlan, "localnetwork"});
+}
+
+void Examination::ask_agent(const proxmox::VmRow& vm, const proxmox::VmConfig& config) {
+  if (!config.value_or("agent", "").starts_with("1") &&
+      config.value_or("agent", "").find("enabled=1") == std::string::npos)
+    return;
+  try {
+    if (const auto interfaces = client_.find_agent_interfaces(vm.node, vm.vmid))
+      for (const proxmox::AgentInterface& interface : *interfaces)
+        for (const IpAddress& address : interface.addresses)
+          by_address_.try_emplace(address, &vm, "its guest agent says so");
+  } catch (const Error& error) {
+    // Other VMs need not let us ask.
+    if (error.fault() != Fault::Denied && error.fault() != Fault::NotFound) throw;
+  }
+}
+
+void Examination::hidden_ids(std::size_t& found) {
+  const auto& rights = allowed_on("/vms");
+  if (std::find(rights.begin(), rights.end(), "VM.Audit") != rights.end()) return;
+  for (const Wish::Machine& machine : wish_.machines) {
+    const bool seen = std::any_of(vms_.begin(), vms_.end(), [&](const proxmox::VmRow& vm) {
+      return vm.vmid == machine.vmid;
+    });
+    if (!machine.vmid || seen || client_.vmid_is_free(*machine.vmid)) continue;
+    clash(fmt::format("VM id {} for {} is in use by a VM that this token may not see",
+                      *machine.vmid, machine.node),
+          machine.vmid_is_locked
+              ? "`rocca up` chooses another id"
+              : "remove `vmid:` from the node and a free one is chosen");
+    ++found;
+  }
+}
+
+void Examination::addresses(std::size_t& found) {
+  const auto check = [&](const IpAddress& address, const std::string& whose) {
+    const auto user = by_address_.find(address);
+    if (user == by_address_.end()) return;
+    const auto& [vm, how] = user->second;
+    clash(fmt::format("{} {} is in use by VM {} ('{}'): {}", whose, rocca::to_string(address),
+                      vm->vmid, vm->name, how),
+          "choose another address, or give that VM another one");
+    ++found;
+  };
+  for (const Wish::Machine& machine : wish_.machines)
+    if (machine.address) check(*machine.address, fmt::format("the address of {},", machine.node));
+  if (wish_.vip) check(*wish_.vip, "the VIP");
+}
+
 void Examination::clashes() {
   std::size_t found = 0;
+  attempt("clashes", [&] {
+    hidden_ids(found);
+    addresses(found);
+  });
   for (const Wish::Machine& machine : wish_.machines) {
     const auto ours = [&](proxmox::Vmid vmid) {
       return machine.uuid && uuid_of_[vmid] == machine.uuid;
@@ -64,7 +133,8 @@ void Examination::clashes() {
   }
   if (found == 0 && !wish_.machines.empty())
     add("clashes", Grade::Good,
-        fmt::format("no VM id or MAC is in use by another ({} seen{})", plural(vms_.size(), "VM"),
+        fmt::format("no VM id, MAC or address is in use by another VM ({} seen{})",
+                    plural(vms_.size(), "VM"),
                     there_.empty() ? "" : fmt::format(", {} of them ours", there_.size())));
 }
 

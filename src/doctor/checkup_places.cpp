@@ -1,5 +1,6 @@
 #include "base/strings.hpp"
 #include "doctor/examination.hpp"
+#include "platform/proxmox/preflight.hpp"
 
 #include <fmt/format.h>
 
@@ -44,30 +45,19 @@ void Examination::storage() {
 void Examination::content(const std::string& host,
                           const std::vector<proxmox::StorageInfo>& storages,
                           const std::string& name, const std::string& type) {
-  const auto storage = std::find_if(storages.begin(), storages.end(),
-                                    [&](const auto& each) { return each.name == name; });
-  if (storage == storages.end()) {
-    std::vector<std::string> fitting;
-    for (const auto& each : storages)
-      if (each.holds(type)) fitting.push_back(each.name);
-    add("storage", Grade::Bad,
-        fmt::format("storage '{}' is not there on {} (or the token may not see it)", name, host))
-        .fix = {fitting.empty() ? fmt::format("none that takes '{}' is visible", type)
-                                : fmt::format("'{}' is taken by {}", type, enumerate(fitting))};
-  } else if (!storage->enabled || !storage->active) {
-    add("storage", Grade::Bad,
-        fmt::format("storage '{}' on {} is {}", name, host,
-                    storage->enabled ? "not active" : "disabled"));
-  } else if (!storage->holds(type)) {
-    std::vector<std::string> with = storage->content;
-    with.push_back(type);
-    add("storage", Grade::Bad,
-        fmt::format("storage '{}' on {} does not take '{}' (it takes {})", name, host, type,
-                    join(storage->content, ", ")))
-        .fix = {fmt::format("pvesm set {} --content {}", name, join(with, ","))};
-  } else {
-    add("storage", Grade::Good, fmt::format("storage '{}' on {} takes '{}'", name, host, type));
+  const std::string path = "/storage/" + name;
+  const auto& rights = allowed_on(path);
+  const bool may_see = std::any_of(rights.begin(), rights.end(), [](const std::string& each) {
+    return each == "Datastore.Audit" || each == "Datastore.AllocateSpace";
+  });
+  if (const auto problem = resources::storage_problem(name, type, host, storages, may_see)) {
+    add("storage", Grade::Bad, problem->text).fix = {problem->hint};
+    const bool shown = std::any_of(storages.begin(), storages.end(),
+                                   [&](const auto& each) { return each.name == name; });
+    if (!shown && (may_see || !storages.empty())) unusable_.insert(path);
+    return;
   }
+  add("storage", Grade::Good, fmt::format("storage '{}' on {} takes '{}'", name, host, type));
 }
 
 void Examination::space(const Place& place) {
@@ -95,30 +85,43 @@ void Examination::network() {
   for (const std::string& host : online_)
     attempt("network", [&] {
       const auto bridges = client_.bridges(host);
-      for (const auto& link : scope_.links) {
-        const auto found = std::find_if(bridges.begin(), bridges.end(),
-                                        [&](const auto& b) { return b.name == link.bridge; });
-        if (found == bridges.end()) {
-          std::vector<std::string> names;
-          for (const auto& bridge : bridges) names.push_back(bridge.name);
-          add("network", Grade::Bad,
-              fmt::format("bridge '{}' is not there on {}, or the token may not see it",
-                          link.bridge, host))
-              .fix = {names.empty()
-                          ? "no bridge is visible: grant SDN.Audit and SDN.Use (see rights)"
-                          : fmt::format("visible are {}", enumerate(names))};
-        } else if (link.vlan && found->type == "bridge" && !found->vlan_aware) {
-          add("network", Grade::Warning,
-              fmt::format("bridge '{}' on {} is not VLAN-aware, and VLAN {} is wanted", link.bridge,
-                          host, *link.vlan))
-              .fix = {
-              "Proxmox then makes a bridge per VLAN by itself; make the bridge VLAN-aware if "
-              "that is not meant"};
-        } else {
-          add("network", Grade::Good, fmt::format("bridge '{}' is there on {}", link.bridge, host));
-        }
-      }
+      for (const auto& link : scope_.links) bridge(host, link, bridges);
     });
+}
+
+void Examination::bridge(const std::string& host, const proxmox::Scope::Link& link,
+                         const std::vector<proxmox::Bridge>& bridges) {
+  const auto found = std::find_if(bridges.begin(), bridges.end(),
+                                  [&](const auto& each) { return each.name == link.bridge; });
+  if (found == bridges.end()) {
+    std::vector<std::string> names;
+    for (const auto& each : bridges) names.push_back(each.name);
+    const std::string path = fmt::format("/sdn/zones/{}/{}", link.zone, link.bridge);
+    const auto& rights = allowed_on(path);
+    const bool may_see = std::any_of(rights.begin(), rights.end(), [](const std::string& each) {
+      return each == "SDN.Use" || each == "SDN.Audit";
+    });
+    const auto exists = may_see ? std::nullopt : client_.has_interface(host, link.bridge);
+    const resources::Presence presence = resources::judge_bridge(may_see, exists);
+    const resources::Hindrance problem =
+        resources::bridge_problem(link.bridge, host, presence, names);
+    Finding& finding = add("network", Grade::Bad, problem.text);
+    finding.fix = {problem.hint};
+    finding.about_rights = problem.about_rights;
+    // Where only rights may be missing, the lines that grant them are worth printing.
+    const bool only_rights = presence == resources::Presence::Hidden ||
+                             (presence == resources::Presence::Unknown && names.empty());
+    if (!only_rights) unusable_.insert(path);
+  } else if (link.vlan && found->type == "bridge" && !found->vlan_aware) {
+    add("network", Grade::Warning,
+        fmt::format("bridge '{}' on {} is not VLAN-aware, and VLAN {} is wanted", link.bridge, host,
+                    *link.vlan))
+        .fix = {
+        "Proxmox then makes a bridge per VLAN by itself; make the bridge VLAN-aware if that is not "
+        "meant"};
+  } else {
+    add("network", Grade::Good, fmt::format("bridge '{}' exists on {}", link.bridge, host));
+  }
 }
 
 }  // namespace rocca::doctor

@@ -39,6 +39,7 @@ struct Host {
              {"storage":"local-lvm","type":"lvmthin","content":"images,rootdir","enabled":1,"active":1,"avail":107374182400}])");
     data("/nodes/atlas/network",
          R"([{"iface":"vmbr0","type":"bridge","active":1,"bridge_vlan_aware":1}])");
+    data("/cluster/nextid", R"("9001")");
     data("/cluster/resources",
          R"([{"type":"qemu","vmid":200,"node":"atlas","name":"db-1","status":"running"}])");
     data(
@@ -101,7 +102,7 @@ struct Host {
     wish.scope.disk_storages = {"local-lvm"};
     wish.scope.links = {{"vmbr0", std::nullopt, "localnetwork"}};
     wish.machines = {
-        {"cp-1", 9001, {*MacAddress::parse("BC:24:11:00:00:02")}, std::nullopt, false}};
+        {"cp-1", 9001, {*MacAddress::parse("BC:24:11:00:00:02")}, {}, std::nullopt, false}};
     return wish;
   }
 };
@@ -184,13 +185,13 @@ TEST(Doctor, SeesClocksApartAnOldVersionNoQuorumAndAMissingBridge) {
   EXPECT_THAT(texts, Contains(HasSubstr("clock: the clocks are")));
   EXPECT_THAT(texts, Contains(HasSubstr("version: Proxmox VE 7.4.0 is too old")));
   EXPECT_THAT(texts, Contains(HasSubstr("has no quorum; offline: b")));
-  EXPECT_THAT(texts, Contains(HasSubstr("bridge 'vmbr0' is not there")));
+  EXPECT_THAT(texts, Contains(HasSubstr("bridge 'vmbr0' does not exist")));
 }
 
 TEST(Doctor, SeesTakenIdsAndMacsButNotItsOwn) {
   Host host;
   Wish wish = Host::wish();
-  wish.machines = {{"cp-1", 200, {*MacAddress::parse("BC:24:11:00:00:01")}, std::nullopt, false}};
+  wish.machines = {{"cp-1", 200, {*MacAddress::parse("BC:24:11:00:00:01")}, {}, std::nullopt, false}};
   const auto texts = complaints(examine(host, wish));
   EXPECT_THAT(texts, Contains(HasSubstr("VM id 200 for cp-1 is taken by 'db-1'")));
   EXPECT_THAT(texts, Contains(HasSubstr("BC:24:11:00:00:01 of cp-1 is in use by VM 200")));
@@ -201,7 +202,7 @@ TEST(Doctor, SeesTakenIdsAndMacsButNotItsOwn) {
 TEST(Doctor, DoesNotCallItAClashWhereItCannotKnowItsOwn) {
   Host host;
   Wish wish = Host::wish();
-  wish.machines = {{"cp-1", 200, {}, std::nullopt, true}};
+  wish.machines = {{"cp-1", 200, {}, {}, std::nullopt, true}};
   EXPECT_THAT(fixes(examine(host, wish)), Contains(HasSubstr("nodes.cp-1.vmid from rocca.lock")));
   EXPECT_EQ(examine(host, wish).exit_code(), 1);
   wish.identities_unknown = "no bundle is there";
@@ -233,8 +234,8 @@ Wish disks(std::uint64_t on_atlas, std::uint64_t on_bear) {
   Wish wish = Host::wish();
   wish.scope.hosts = {"atlas", "bear"};
   wish.scope.disk_storages = {"local"};
-  wish.machines = {{"cp-1", std::nullopt, {}, std::nullopt, false},
-                   {"cp-2", std::nullopt, {}, std::nullopt, false}};
+  wish.machines = {{"cp-1", std::nullopt, {}, {}, std::nullopt, false},
+                   {"cp-2", std::nullopt, {}, {}, std::nullopt, false}};
   wish.space = {{"cp-1", "atlas", "local", Bytes::gib(on_atlas)},
                 {"cp-2", "bear", "local", Bytes::gib(on_bear)}};
   return wish;

@@ -51,6 +51,8 @@ class Examination {
   std::optional<net::Fingerprint> shown_certificate(const std::string& endpoint);
   void clock_skew();
   void rights();
+  /// What a path allows our token, asked once per path.
+  const std::vector<std::string>& allowed_on(const std::string& path);
   /// A bridge may be a VNet, whose rights stand in its own zone. Hosts' own bridges are in
   /// localnetwork; and what may not be seen is taken for one of them.
   void zones();
@@ -72,6 +74,8 @@ class Examination {
                const std::string& name, const std::string& type);
   void space(const Place& place);
   void network();
+  void bridge(const std::string& host, const proxmox::Scope::Link& link,
+              const std::vector<proxmox::Bridge>& bridges);
 
   // What VMs boot (checkup_images.cpp).
   /// Every host must be able to fetch what its VMs boot. The factory is asked from here first: it
@@ -87,7 +91,14 @@ class Examination {
   /// All VMs there are, and which of them are already ours.
   bool inventory();
   void clashes();
+  /// Ids that a VM has which the token may not see.
+  void hidden_ids(std::size_t& found);
+  /// Addresses and the VIP that another VM has, as its cloud-init settings or its agent tell.
+  void addresses(std::size_t& found);
   void clash(std::string text, std::string fix);
+  void add_link(const std::string& bridge, std::optional<std::uint64_t> tag);
+  /// The addresses of another VM, as its agent tells them.
+  void ask_agent(const proxmox::VmRow& vm, const proxmox::VmConfig& config);
 
   net::Transport& transport_;
   const Clock& clock_;
@@ -101,6 +112,9 @@ class Examination {
   std::vector<proxmox::VmRow> vms_;
   std::map<proxmox::Vmid, std::optional<Uuid>> uuid_of_;
   std::map<MacAddress, const proxmox::VmRow*> by_mac_;
+  std::map<IpAddress, std::pair<const proxmox::VmRow*, std::string>> by_address_;  // who, how known
+  proxmox::Permissions allowed_;
+  std::set<std::string> unusable_;  // ACL paths of names that are wrong: not a matter of rights
   std::set<std::string> there_;  // nodes whose machines exist
   std::set<std::string> asked_;  // hosts that were asked for the factory only
   bool told_of_schematic_ = false;

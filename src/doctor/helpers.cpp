@@ -32,8 +32,9 @@ std::vector<std::string> helper_lines(const Helper& helper) {
   const std::string all = join(rights.privileges(), " ");
   const std::string id = token_id(rights);
   std::vector<std::string> lines{
-      fmt::format("pveum role modify {0} --privs \"{1}\" || pveum role add {0} --privs \"{1}\"",
-                  rights.role, all),
+      fmt::format(
+          "pveum role modify {0} --privs \"{1}\" --append 1 || pveum role add {0} --privs \"{1}\"",
+          rights.role, all),
       fmt::format("pveum user add {}", rights.user),
       fmt::format("pveum user token add {} {}", rights.user, id.substr(id.find('!') + 1))};
   // A token with privilege separation may do what both it and its user may.

@@ -4,10 +4,10 @@
 #include "factory/node_image.hpp"
 #include "locking/choose.hpp"
 #include "locking/resolve.hpp"
+#include "platform/proxmox/needs.hpp"
 #include "platform/proxmox/placement.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace rocca::doctor {
 
@@ -44,23 +44,25 @@ void want_image(Wish& wish, Files& files, const spec::Spec& spec, const spec::Lo
 Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
              const std::optional<std::string>& cluster_id) {
   const spec::Proxmox& proxmox = *spec.proxmox;
-  Wish wish;
-  std::set<std::string> hosts, storages, pools;
-  std::set<std::pair<std::string, std::optional<unsigned>>> links;
-  for (const auto& host : proxmox.hosts) hosts.insert(*host);
   const std::map<std::string, std::string> places = locking::choose_hosts(spec, lock, {});
-  bool agent = false;
+  resources::ProxmoxNeeds needs =
+      resources::needs_of(spec, lock, places, [](const spec::Node&) { return true; });
+  Wish wish;
+  wish.scope = std::move(needs.scope);
+  wish.pools = std::move(needs.pools);
+  wish.image_content = std::move(needs.image_content);
+  wish.acts = std::move(needs.to_create);
+  wish.later = std::move(needs.later);
+  for (const auto& host : proxmox.hosts)
+    if (std::find(wish.scope.hosts.begin(), wish.scope.hosts.end(), *host) ==
+        wish.scope.hosts.end())
+      wish.spare_hosts.push_back(*host);
   for (const spec::Node& node : spec.nodes) {
     if (node.machine == nullptr) continue;
     const spec::Machine& machine = *node.machine;
     const std::string& host = places.at(node.name);
-    hosts.insert(host);
-    if (machine.pool) {
-      wish.scope.pool = **machine.pool;
-      pools.insert(**machine.pool);
-    }
-    agent = agent || *machine.agent;
-    Wish::Machine wanted{node.name, std::nullopt, {}, std::nullopt, false};
+    Wish::Machine wanted{node.name, std::nullopt, {}, std::nullopt, std::nullopt, false};
+    if (node.address) wanted.address = **node.address;
     const auto locked = lock.nodes.find(node.name);
     if (locked != lock.nodes.end()) wanted.uuid = locked->second.uuid;
     if (!wanted.uuid && cluster_id) wanted.uuid = engine::derive_uuid(*cluster_id, node.name);
@@ -70,15 +72,8 @@ Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
       wanted.vmid = static_cast<proxmox::Vmid>(*locked->second.vmid);
       wanted.vmid_is_locked = true;
     }
-    if (wanted.vmid) wish.scope.vmid = *wanted.vmid;
     for (std::size_t number = 0; number < machine.nics.size(); ++number) {
       const spec::Nic& nic = machine.nics[number];
-      std::optional<unsigned> vlan;
-      if (nic.vlan)
-        vlan = static_cast<unsigned>(**nic.vlan);
-      else if (spec.network.vlan)
-        vlan = static_cast<unsigned>(**spec.network.vlan);
-      links.emplace(nic.bridge ? **nic.bridge : *proxmox.bridge, vlan);
       if (nic.mac)
         wanted.macs.push_back(**nic.mac);
       else if (wanted.uuid)
@@ -87,7 +82,6 @@ Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
     Bytes beside = small_disks;
     for (const spec::Disk& disk : machine.disks) {
       const std::string storage = disk.storage ? **disk.storage : *proxmox.disk_storage;
-      storages.insert(storage);
       wish.space.push_back({node.name, host, storage, *disk.size + beside});
       beside = {};
     }
@@ -96,21 +90,9 @@ Wish wish_of(Files& files, const spec::Spec& spec, const spec::Lock& lock,
   }
   wish.factory = *spec.talos.factory;
   while (wish.factory.ends_with('/')) wish.factory.pop_back();
-  const bool clones = *spec.talos.boot == spec::Boot::Template;
-  if (clones) wish.clone_of = spec.talos.boot_template;
-  wish.image_content = clones ? "" : *spec.talos.boot == spec::Boot::Iso ? "iso" : "import";
-  wish.pools.assign(pools.begin(), pools.end());
-  wish.scope.hosts.assign(hosts.begin(), hosts.end());
-  wish.scope.disk_storages.assign(storages.begin(), storages.end());
-  if (!clones) wish.scope.image_storage = *proxmox.image_storage;
-  for (const auto& [bridge, vlan] : links)
-    wish.scope.links.push_back({bridge, vlan, "localnetwork"});
-  // Only what this cluster will do: rights it never uses are not asked for.
-  std::erase_if(wish.acts, [&](proxmox::Act act) {
-    return (act == proxmox::Act::ReadAgent && !agent) ||
-           (act == proxmox::Act::CloneTemplate && !clones) ||
-           (act == proxmox::Act::MigrateVm && hosts.size() < 2);
-  });
+  if (*spec.talos.boot == spec::Boot::Template) wish.clone_of = spec.talos.boot_template;
+  if (spec.kubernetes.endpoint && spec.kubernetes.endpoint->vip)
+    wish.vip = *spec.kubernetes.endpoint->vip->address;
   return wish;
 }
 

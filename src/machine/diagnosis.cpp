@@ -273,7 +273,7 @@ std::string other_system(World& world, const std::string& address) {
   // A proxy on the way that answers for everybody answers at a port that nobody uses, too.
   if (speaks(world, address, 1)) return "";
   std::vector<std::string> open;
-  for (const unsigned port : {22u, 80u, 443u, 445u, 8006u})
+  for (const unsigned port : {22u, 80u, 443u, 445u, 6443u, 8006u})
     if (speaks(world, address, port)) open.push_back(std::to_string(port));
   if (open.empty()) return "";
   return fmt::format("{} {} answer{} there", open.size() == 1 ? "port" : "ports", enumerate(open),
@@ -311,6 +311,29 @@ std::string occupant(World& world, const std::string& name) {
   };
   if (world.cluster.proxmox && !world.survey.select(world.proxmox(), ours).empty()) return "";
   return fmt::format("machine {}, which waits for a configuration", to_string(*system->uuid));
+}
+
+std::string vip_occupant(World& world) {
+  const auto& endpoint = world.cluster.spec.kubernetes.endpoint;
+  if (!endpoint || !endpoint->vip) return "";
+  const std::string address = to_string(*endpoint->vip->address);
+  talos::Access access = world.access(address);
+  access.connect_timeout = world.survey.first_knock();
+  const Tick knocked = world.clock.tick();
+  const talos::Sight sight =
+      talos::look(world.transport, access, world.stop, talos::Detail::Status);
+  const bool at_home = world.clock.tick() - knocked < access.connect_timeout / 2;
+  switch (sight.door) {
+    case talos::Door::Ours:
+      return "";
+    case talos::Door::Foreign:
+      return "a Talos machine of another cluster";
+    case talos::Door::Maintenance:
+      return "a Talos machine that waits for a configuration";
+    case talos::Door::Closed:
+      break;
+  }
+  return at_home ? other_system(world, address) : "";
 }
 
 Symptoms examine(World& world, const std::string& name) {

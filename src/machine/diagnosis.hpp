@@ -71,6 +71,9 @@ std::string render(const Symptoms& symptoms, const std::vector<Cause>& causes);
 /// there. One short knock where nobody is.
 std::string occupant(World& world, const std::string& node);
 
+/// The same of the VIP of a cluster that does not exist yet; empty also where it has none.
+std::string vip_occupant(World& world);
+
 /// Why a node stays silent or does not become healthy.
 engine::Explanation explain_node(World& world, const std::string& node);
 

@@ -39,6 +39,11 @@ class Collector {
     }
   }
 
+  void mappings() {
+    for (const std::string& name : scope_.pci_mappings)
+      need("/mapping/pci/" + name, {"Mapping.Use"}, "pass the device " + name + " through");
+  }
+
   std::vector<Need> take() && { return std::move(needs_); }
 
  private:
@@ -57,6 +62,7 @@ std::string role_of(const std::string& path, const Scope& scope) {
   if (path.starts_with("/vms") || path.starts_with("/pool")) return "RoccaVM";
   if (path.starts_with("/nodes")) return "RoccaNode";
   if (path.starts_with("/sdn")) return "RoccaNet";
+  if (path.starts_with("/mapping")) return "RoccaDevice";
   if (path.starts_with("/storage/"))
     return path == storage_path(scope.image_storage) ? "RoccaImage" : "RoccaDisk";
   return "RoccaOther";
@@ -78,7 +84,8 @@ const std::vector<Act>& all_acts() {
   static const std::vector<Act> acts = {
       Act::ReadCluster, Act::ListVms,   Act::ListStorage,   Act::ListBridges, Act::DownloadImage,
       Act::DeleteImage, Act::CreateVm,  Act::ChangeVm,      Act::ResizeDisk,  Act::Power,
-      Act::DestroyVm,   Act::ReadAgent, Act::CloneTemplate, Act::ReadTasks,   Act::MigrateVm};
+      Act::DestroyVm,   Act::ReadAgent, Act::CloneTemplate, Act::ReadTasks,   Act::MigrateVm,
+      Act::DetachIso,   Act::RewriteCloudInit,              Act::ReadLog};
   return acts;
 }
 
@@ -114,6 +121,12 @@ const char* to_string(Act act) noexcept {
       return "read-tasks";
     case Act::MigrateVm:
       return "migrate-vm";
+    case Act::DetachIso:
+      return "detach-iso";
+    case Act::RewriteCloudInit:
+      return "rewrite-cloud-init";
+    case Act::ReadLog:
+      return "read-log";
   }
   return "?";
 }
@@ -127,6 +140,9 @@ std::vector<Need> needs(Act act, const Scope& scope) {
     case Act::ListVms:
       // Reads check the VM itself; a right on the pool reaches it because the VM is a member.
       collect.need(collect.vm_path(), {"VM.Audit"}, "see our VMs").hides = true;
+      if (scope.template_vmid != 0)
+        collect.need(fmt::format("/vms/{}", scope.template_vmid), {"VM.Audit"}, "see the template")
+            .hides = true;
       if (!scope.pool.empty()) {
         Need& need = collect.need("/pool/" + scope.pool, {"Pool.Audit"},
                                   "see that pool " + scope.pool + " is there");
@@ -187,6 +203,7 @@ std::vector<Need> needs(Act act, const Scope& scope) {
       collect.vm({"VM.Config.Network"}, "add NICs");
       collect.vm({"VM.Config.Cloudinit", "VM.Config.Network"}, "set cloud-init addresses");
       collect.links();
+      collect.mappings();
       break;
     case Act::ChangeVm:
       collect.vm({"VM.Config.CPU"}, "change CPU type and cores");
@@ -196,10 +213,15 @@ std::vector<Need> needs(Act act, const Scope& scope) {
       collect.vm({"VM.Config.Disk"}, "change disks and boot order");
       for (const std::string& storage : scope.disk_storages)
         collect.need(storage_path(storage), {"Datastore.AllocateSpace"}, "add disks on " + storage);
-      collect.vm({"VM.Config.CDROM"}, "detach an ISO");
       collect.vm({"VM.Config.Network"}, "change NICs");
-      collect.vm({"VM.Config.Cloudinit"}, "write the cloud-init drive again");
       collect.links();
+      collect.mappings();
+      break;
+    case Act::DetachIso:
+      collect.vm({"VM.Config.CDROM"}, "take the ISO out of its drive");
+      break;
+    case Act::RewriteCloudInit:
+      collect.vm({"VM.Config.Cloudinit"}, "write the cloud-init drive again");
       break;
     case Act::ResizeDisk:
       collect.vm({"VM.Config.Disk"}, "grow disks");
@@ -236,6 +258,13 @@ std::vector<Need> needs(Act act, const Scope& scope) {
         need.optional = true;
       }
       break;
+    case Act::ReadLog: {
+      Need& need = collect.need("/", {"Sys.Syslog"},
+                                "see who changed a VM without a task (else drift has no culprit)");
+      need.hides = true;
+      need.optional = true;
+      break;
+    }
     case Act::MigrateVm: {
       collect.vm({"VM.Migrate"}, "move VMs between hosts");
       break;
@@ -281,7 +310,8 @@ std::vector<std::string> pveum_lines(const std::vector<Act>& acts, const Scope& 
   for (const auto& [role, privileges] : by_role) {
     const std::string all = join({privileges.begin(), privileges.end()}, " ");
     lines.push_back(fmt::format(
-        "pveum role modify {0} --privs \"{1}\" || pveum role add {0} --privs \"{1}\"", role, all));
+        "pveum role modify {0} --privs \"{1}\" --append 1 || pveum role add {0} --privs \"{1}\"",
+        role, all));
   }
   std::vector<std::string> principals = {"--users " + token_id.substr(0, token_id.find('!'))};
   if (privilege_separation && token_id.find('!') != std::string::npos)

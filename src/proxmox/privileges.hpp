@@ -22,8 +22,11 @@ enum class Act {
   Power,  ///< start, stop, shut down, reboot
   DestroyVm,
   ReadAgent,  ///< ask the guest agent for addresses
+  DetachIso,  ///< take the ISO out of its drive once Talos is installed
+  RewriteCloudInit,  ///< write the cloud-init drive again after a change of its contents
   CloneTemplate,
   ReadTasks,  ///< other people's tasks: who changed what
+  ReadLog,    ///< the cluster log: who made a change that left no task
   MigrateVm,
 };
 
@@ -44,6 +47,7 @@ struct Scope {
     std::string zone = "localnetwork";
   };
   std::vector<Link> links;
+  std::vector<std::string> pci_mappings;
   Vmid template_vmid = 0;  // CloneTemplate
   bool manage_ha = false;
 };
@@ -70,7 +74,8 @@ std::vector<Need> needs(Act act, const Scope& scope);
 std::vector<Need> missing(const std::vector<Need>& needs, const Permissions& effective);
 
 /// The pveum lines that grant what the acts need: one role per place, then the grants, to the token
-/// and, because a token with privilege separation has the intersection of both, to its user.
+/// and, because a token with privilege separation has the intersection of both, to its user. They
+/// only add: other clusters may use the same roles.
 std::vector<std::string> pveum_lines(const std::vector<Act>& acts, const Scope& scope,
                                      const std::string& token_id, bool privilege_separation);
 

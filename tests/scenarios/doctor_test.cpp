@@ -103,9 +103,9 @@ TEST_P(DoctorOnTheLab, APoolThatIsNotThereIsSaidWithTheLineThatMakesIt) {
   const proxmox::Access root = rig.access(rig.home.root_token);
   const Checkup absent = examine(root, pooled);
   EXPECT_EQ(absent.exit_code(), 1) << render_text(absent, false);
-  EXPECT_THAT(absent, finds("pool", Grade::Bad, "there is no pool 'talos'"));
+  EXPECT_THAT(absent, finds("pool", Grade::Bad, "pool 'talos' does not exist"));
   EXPECT_THAT(render_text(absent, false),
-              AllOf(HasSubstr("pveum pool add talos"), HasSubstr("as `pool:`, other")));
+              AllOf(HasSubstr("pveum pool add talos"), HasSubstr("one that exists: other")));
   rig.home.dc.access.pools["talos"];
   const Checkup there = examine(root, pooled);
   EXPECT_EQ(there.exit_code(), 0) << render_text(there, false);
@@ -115,7 +115,7 @@ TEST_P(DoctorOnTheLab, APoolThatIsNotThereIsSaidWithTheLineThatMakesIt) {
     rig.home.dc.access.acl["/pool/talos"][who]["RoccaVM"] = true;
   const Checkup blind = examine(rig.access(rig.home.token), pooled);
   EXPECT_EQ(blind.exit_code(), 0) << render_text(blind, false);
-  EXPECT_THAT(blind, finds("pool", Grade::Skipped, "without Pool.Audit on /pool/talos"));
+  EXPECT_THAT(blind, finds("pool", Grade::Skipped, "lacks Pool.Audit on /pool/talos"));
   rig.home.dc.access.roles["RoccaVM"].insert("Pool.Audit");
   EXPECT_THAT(examine(rig.access(rig.home.token), pooled),
               finds("pool", Grade::Good, "pool 'talos' is there"));

@@ -116,9 +116,10 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
         ours.cluster_status();
         return true;
       case Act::ListVms: {
-        const auto rows = ours.vms();
-        return std::any_of(rows.begin(), rows.end(),
-                           [](const auto& row) { return row.vmid == subject; });
+        std::set<proxmox::Vmid> seen;
+        for (const auto& row : ours.vms()) seen.insert(row.vmid);
+        return seen.contains(subject) &&
+               (scope.template_vmid == 0 || seen.contains(scope.template_vmid));
       }
       case Act::ListStorage:
         return lists_storages();
@@ -146,9 +147,18 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
         update(subject, {{"scsi1", "local-lvm:1"}});
         update(subject, {{"boot", "order=scsi0"}});
         update(subject, {{"net0", "virtio,bridge=vmbr0,firewall=1"}});
-        update(subject, {}, {"ide0"});
+        return true;
+      case Act::DetachIso:
+        update(subject, {{"ide0", "none,media=cdrom"}});
+        return true;
+      case Act::RewriteCloudInit:
         ours.regenerate_cloud_init("pve1", subject);
         return true;
+      case Act::ReadLog: {
+        const auto log = ours.cluster_log(500);
+        return std::any_of(log.begin(), log.end(),
+                           [](const auto& entry) { return entry.user.starts_with("root@pam"); });
+      }
       case Act::ResizeDisk:
         rig.finish(ours, ours.start_resize("pve1", subject, "scsi0", Bytes{8ull << 30}));
         return true;
@@ -187,7 +197,7 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
     remove(subject);
     remove(made);
     if (act != Act::CreateVm) create(root, subject);
-    if (act == Act::ChangeVm) {
+    if (act == Act::DetachIso) {
       proxmox::VmUpdate change;
       change.set = {{"ide0", "none,media=cdrom"}};
       if (const auto upid = root.start_update("pve1", subject, change)) rig.finish(root, *upid);
@@ -239,7 +249,8 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
 
   static bool only_reads(Act act) {
     return act == Act::ReadCluster || act == Act::ListVms || act == Act::ListStorage ||
-           act == Act::ListBridges || act == Act::ReadAgent || act == Act::ReadTasks;
+           act == Act::ListBridges || act == Act::ReadAgent || act == Act::ReadTasks ||
+           act == Act::ReadLog;
   }
 
   void compare(Act act, const std::string& how) {

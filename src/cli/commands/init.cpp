@@ -14,6 +14,7 @@
 #include "locking/resolve.hpp"
 #include "net/transport.hpp"
 #include "proxmox/client.hpp"
+#include "proxmox/privileges.hpp"
 #include "scaffold/scaffold.hpp"
 #include "spec/load.hpp"
 #include "spec/locate.hpp"
@@ -58,6 +59,38 @@ std::string chosen(const Invocation& invocation, const char* flag,
   }
   if (offered.empty()) throw Error(Fault::NotFound, fmt::format("there is no {}", what)).hint(mend);
   return offered.front();
+}
+
+/// A token that may see nothing makes a Proxmox look empty: that is said before anything is called
+/// missing.
+void require_sight(const spec::Site& site, const Invocation& invocation, proxmox::Client& client,
+                   const proxmox::VersionInfo& version, const Secret& token) {
+  const proxmox::Grants grants = client.grants();
+  const auto has = [&](std::initializer_list<const char*> any_of) {
+    return std::any_of(grants.begin(), grants.end(), [&](const auto& path) {
+      return std::any_of(any_of.begin(), any_of.end(),
+                         [&](const char* name) { return path.second.contains(name); });
+    });
+  };
+  std::vector<std::string> blind;
+  if (!has({"Datastore.Audit", "Datastore.AllocateSpace"})) blind.emplace_back("storages");
+  if (!has({"SDN.Use", "SDN.Audit"})) blind.emplace_back("bridges");
+  if (!has({"VM.Audit"})) blind.emplace_back("VMs");
+  if (blind.empty()) return;
+  proxmox::Scope scope;
+  scope.version = version.version;
+  scope.hosts = site.hosts;
+  scope.image_storage = invocation.find("images").value_or("local");
+  scope.disk_storages = {invocation.find("disks").value_or("local-lvm")};
+  scope.links = {{invocation.find("bridge").value_or("vmbr0"), std::nullopt, "localnetwork"}};
+  const std::string_view text = token.reveal();
+  throw Error(Fault::Denied,
+              fmt::format("the token may not see {} of this Proxmox", enumerate(blind)))
+      .hint("run as root on a Proxmox host, with your own names of storages and bridge:\n" +
+            join(proxmox::pveum_lines(proxmox::all_acts(), scope,
+                                      std::string(text.substr(0, text.find('='))),
+                                      /*privilege_separation=*/true),
+                 "\n"));
 }
 
 void choose_storages(spec::Site& site, const Invocation& invocation, proxmox::Client& client) {
@@ -200,6 +233,7 @@ static int run_init(Context& context, const Invocation& invocation) {
   if (site.hosts.empty()) site.hosts = up;
   if (site.hosts.empty()) throw Error(Fault::NotFound, "no host of this Proxmox is up");
   std::sort(site.hosts.begin(), site.hosts.end());
+  require_sight(site, invocation, client, version, access.token);
   choose_storages(site, invocation, client);
   choose_bridge(site, invocation, client);
   choose_network(site, context, invocation);
