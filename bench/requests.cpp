@@ -126,8 +126,9 @@ bool measure(unsigned nodes, bool trace, bool limits) {
   if (limits) {
     const std::size_t hosts = options.hosts.size();
     well = within("a plan without changes", plan.proxmox, nodes + hosts + 2) && well;
-    well = within("one VM more", one.proxmox, nothing.proxmox + 8) && well;
-    well = within("up", whole.proxmox, 8 * nodes + 5 * hosts) && well;
+    // Before VMs are created: what the token may do, and the bridges and storages of their hosts.
+    well = within("one VM more", one.proxmox, nothing.proxmox + 8 + 3) && well;
+    well = within("up", whole.proxmox, 8 * nodes + 5 * hosts + 1 + 2 * hosts) && well;
   }
   well = measure_down(rig, split, nodes + 1, /*deaf=*/false, trace, limits) && well;
   return measure_down_of_deaf(nodes, trace, limits) && well;

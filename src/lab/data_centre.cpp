@@ -129,7 +129,7 @@ void Home::add_users(const Options& options) {
                                 "Datastore.AllocateTemplate", "Datastore.Audit"};
   access.roles["RoccaNode"] = {"Sys.AccessNetwork", "Sys.Audit"};
   access.roles["RoccaNet"] = {"SDN.Audit", "SDN.Use"};
-  access.roles["RoccaSee"] = {"Sys.Audit"};
+  access.roles["RoccaSee"] = {"Sys.Audit", "Sys.Syslog"};
   // A separated token needs every grant twice: itself and its user.
   for (const std::string who : {"rocca@pve", "rocca@pve!lab"}) {
     access.acl["/vms"][who]["RoccaVM"] = true;

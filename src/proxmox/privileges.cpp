@@ -85,7 +85,7 @@ const std::vector<Act>& all_acts() {
       Act::ReadCluster, Act::ListVms,   Act::ListStorage,   Act::ListBridges, Act::DownloadImage,
       Act::DeleteImage, Act::CreateVm,  Act::ChangeVm,      Act::ResizeDisk,  Act::Power,
       Act::DestroyVm,   Act::ReadAgent, Act::CloneTemplate, Act::ReadTasks,   Act::MigrateVm,
-      Act::DetachIso,   Act::RewriteCloudInit,              Act::ReadLog};
+      Act::ChangeCdrom,   Act::RewriteCloudInit,              Act::ReadLog};
   return acts;
 }
 
@@ -121,8 +121,8 @@ const char* to_string(Act act) noexcept {
       return "read-tasks";
     case Act::MigrateVm:
       return "migrate-vm";
-    case Act::DetachIso:
-      return "detach-iso";
+    case Act::ChangeCdrom:
+      return "change-cdrom";
     case Act::RewriteCloudInit:
       return "rewrite-cloud-init";
     case Act::ReadLog:
@@ -217,8 +217,8 @@ std::vector<Need> needs(Act act, const Scope& scope) {
       collect.links();
       collect.mappings();
       break;
-    case Act::DetachIso:
-      collect.vm({"VM.Config.CDROM"}, "take the ISO out of its drive");
+    case Act::ChangeCdrom:
+      collect.vm({"VM.Config.CDROM"}, "change CD-ROM drives (the ISO, cloud-init)");
       break;
     case Act::RewriteCloudInit:
       collect.vm({"VM.Config.Cloudinit"}, "write the cloud-init drive again");

@@ -22,7 +22,7 @@ enum class Act {
   Power,  ///< start, stop, shut down, reboot
   DestroyVm,
   ReadAgent,  ///< ask the guest agent for addresses
-  DetachIso,  ///< take the ISO out of its drive once Talos is installed
+  ChangeCdrom,  ///< of an existing VM: take its ISO out, give it a cloud-init drive
   RewriteCloudInit,  ///< write the cloud-init drive again after a change of its contents
   CloneTemplate,
   ReadTasks,  ///< other people's tasks: who changed what

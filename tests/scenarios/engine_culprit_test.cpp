@@ -18,7 +18,7 @@ TEST(EngineCulprit, OfAChangeWithoutATaskStandsInTheClusterLog) {
     ClusterRig rig;
     rig.write_spec(static_spec(pools(1, 0)));
     ASSERT_TRUE(rig.up().ok());
-    if (may_read) rig.home.dc.access.roles["RoccaSee"].insert("Sys.Syslog");
+    if (!may_read) rig.home.dc.access.roles["RoccaSee"].erase("Sys.Syslog");
     rig.home.world.run_for(std::chrono::minutes{1});
     test::Administrator client = root(rig);
     proxmox::VmUpdate change;

@@ -148,7 +148,7 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
         update(subject, {{"boot", "order=scsi0"}});
         update(subject, {{"net0", "virtio,bridge=vmbr0,firewall=1"}});
         return true;
-      case Act::DetachIso:
+      case Act::ChangeCdrom:
         update(subject, {{"ide0", "none,media=cdrom"}});
         return true;
       case Act::RewriteCloudInit:
@@ -197,7 +197,7 @@ class PrivilegeTable : public testing::TestWithParam<bool> {
     remove(subject);
     remove(made);
     if (act != Act::CreateVm) create(root, subject);
-    if (act == Act::DetachIso) {
+    if (act == Act::ChangeCdrom) {
       proxmox::VmUpdate change;
       change.set = {{"ide0", "none,media=cdrom"}};
       if (const auto upid = root.start_update("pve1", subject, change)) rig.finish(root, *upid);

@@ -71,11 +71,12 @@ ProxmoxNeeds needs_of(const spec::Spec& spec, const spec::Lock& lock,
   if (clones) {
     also(Act::CloneTemplate);
     also(Act::ChangeVm);
+    also(Act::ChangeCdrom);  // the clone gets its cloud-init drive by a change
   } else {
     also(Act::DownloadImage);
     also(Act::CreateVm);
   }
-  if (boot == spec::Boot::Iso) also(Act::DetachIso);
+  if (boot == spec::Boot::Iso) also(Act::ChangeCdrom);
   if (agent) also(Act::ReadAgent);
   if (!agent && std::any_of(spec.nodes.begin(), spec.nodes.end(), [](const spec::Node& node) {
         return node.machine != nullptr && *node.machine->agent;
