@@ -202,10 +202,9 @@ int show_run(Context& context, const Invocation& invocation, const engine::Plan&
   if (report.error) throw *report.error;
   if (report.interrupted) return exit_code(Fault::Interrupted);
   if (report.ok()) return 0;
-  const bool denied =
-      std::any_of(report.steps.begin(), report.steps.end(), [](const auto& step) {
-        return step.second.error && step.second.error->fault() == Fault::Denied;
-      });
+  const bool denied = std::any_of(report.steps.begin(), report.steps.end(), [](const auto& step) {
+    return step.second.error && step.second.error->fault() == Fault::Denied;
+  });
   return denied ? exit_code(Fault::Denied) : 1;
 }
 

@@ -16,9 +16,9 @@ namespace rocca::resources {
 void find_acceptance(const spec::Node& node, Drift& drift);
 
 /// Whose task made a value what it is. The list of tasks tells who asked and not for what. A task
-/// that changes options says in its own log which, and to what. A change that is made at once leaves no
-/// task; the cluster log names it where the token may read that. Only what fits in one way is said
-/// flatly.
+/// that changes options says in its own log which, and to what. A change that is made at once
+/// leaves no task; the cluster log names it where the token may read that. Only what fits in one
+/// way is said flatly.
 struct Suspicion {
   const std::vector<proxmox::TaskRow>& tasks;  // of this VM, wherever it was
   std::optional<Instant> since;                // when it was last as declared

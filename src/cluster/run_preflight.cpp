@@ -54,8 +54,8 @@ std::vector<Rewired> rewired_nics(const engine::Plan& plan) {
         if (const auto tag = parse_uint(nic.value_or("tag", "")))
           link.vlan = static_cast<unsigned>(*tag);
         if (!link.bridge.empty())
-          all.push_back({step.address.substr(step.address.find('/') + 1), link,
-                         text == &field.after});
+          all.push_back(
+              {step.address.substr(step.address.find('/') + 1), link, text == &field.after});
       }
     }
   }
@@ -67,8 +67,7 @@ std::vector<Rewired> rewired_nics(const engine::Plan& plan) {
   std::vector<std::string> lines, hints;
   bool only_rights = true;
   for (const Hindrance& each : problems) {
-    if (std::find(lines.begin(), lines.end(), each.text) == lines.end())
-      lines.push_back(each.text);
+    if (std::find(lines.begin(), lines.end(), each.text) == lines.end()) lines.push_back(each.text);
     if (!each.hint.empty() && std::find(hints.begin(), hints.end(), each.hint) == hints.end())
       hints.push_back(each.hint);
     only_rights = only_rights && each.about_rights;
@@ -99,9 +98,8 @@ class Preflight {
     std::vector<std::string> names;
     for (const proxmox::Bridge& each : there) names.push_back(each.name);
     for (const proxmox::Scope::Link& link : links) {
-      const auto found = std::find_if(there.begin(), there.end(), [&](const auto& each) {
-        return each.name == link.bridge;
-      });
+      const auto found = std::find_if(there.begin(), there.end(),
+                                      [&](const auto& each) { return each.name == link.bridge; });
       if (found != there.end()) {
         is_vnet_ = is_vnet_ || found->type == "vnet";
         continue;
@@ -113,7 +111,8 @@ class Preflight {
       if (link.vlan && !may_see &&
           effective_on(grants(), fmt::format("{}/{}", path, *link.vlan)).contains("SDN.Use"))
         continue;
-      const auto exists = may_see ? std::nullopt : world_.proxmox().has_interface(host, link.bridge);
+      const auto exists =
+          may_see ? std::nullopt : world_.proxmox().has_interface(host, link.bridge);
       add(bridge_problem(link.bridge, host, judge_bridge(may_see, exists), names));
       unusable_.insert(path);
     }
@@ -227,8 +226,8 @@ void find_claimed_addresses(World& world, const std::set<std::string>& created,
   std::map<IpAddress, std::string> wanted;
   for (const spec::Node& node : world.cluster.spec.nodes)
     if (created.contains(node.name) && node.address)
-      wanted.emplace(**node.address, fmt::format("address {} of {}", to_string(**node.address),
-                                                 node.name));
+      wanted.emplace(**node.address,
+                     fmt::format("address {} of {}", to_string(**node.address), node.name));
   const auto& endpoint = world.cluster.spec.kubernetes.endpoint;
   if (endpoint && endpoint->vip)
     wanted.emplace(*endpoint->vip->address,
@@ -299,10 +298,10 @@ void Run::Impl::check_before_change(Look& look) {
     std::map<std::string, std::string> places;
     for (const auto& [node, chosen] : cluster.lock.nodes)
       if (created.contains(node)) places.emplace(node, chosen.host);
-    Preflight preflight{
-        world, look, needs_of(cluster.spec, cluster.lock, places, [&](const spec::Node& node) {
-          return created.contains(node.name);
-        })};
+    Preflight preflight{world, look,
+                        needs_of(cluster.spec, cluster.lock, places, [&](const spec::Node& node) {
+                          return created.contains(node.name);
+                        })};
     std::vector<proxmox::Need> needs;
     if (!created.empty()) {
       preflight.names(places);
@@ -312,8 +311,8 @@ void Run::Impl::check_before_change(Look& look) {
     proxmox::Scope moved;
     for (const Rewired& each : rewired) {
       moved.links.push_back(each.link);
-      const auto vm = world.survey.find(world.proxmox(), vmid_of(*cluster.spec.find_node(each.node))
-                                                             .value_or(0));
+      const auto vm = world.survey.find(world.proxmox(),
+                                        vmid_of(*cluster.spec.find_node(each.node)).value_or(0));
       if (each.target && vm) targets[vm->node].push_back(each.link);
     }
     for (const auto& [host, links] : targets) preflight.bridges(host, links);

@@ -43,14 +43,15 @@ bool Examination::inventory() {
   return seen;
 }
 
-/// A NIC that stands on another bridge than the spec says is moved back: that needs a right on both.
+/// A NIC that stands on another bridge than the spec says is moved back: that needs a right on
+/// both.
 void Examination::add_link(const std::string& bridge, std::optional<std::uint64_t> tag) {
   if (bridge.empty()) return;
   std::optional<unsigned> vlan;
   if (tag) vlan = static_cast<unsigned>(*tag);
-  const bool known = std::any_of(
-      scope_.links.begin(), scope_.links.end(),
-      [&](const auto& link) { return link.bridge == bridge && link.vlan == vlan; });
+  const bool known = std::any_of(scope_.links.begin(), scope_.links.end(), [&](const auto& link) {
+    return link.bridge == bridge && link.vlan == vlan;
+  });
   if (!known) scope_.links.push_back({bridge, vlan, "localnetwork"});
 }
 
@@ -79,9 +80,8 @@ void Examination::hidden_ids(std::size_t& found) {
     if (!machine.vmid || seen || client_.vmid_is_free(*machine.vmid)) continue;
     clash(fmt::format("VM id {} for {} is in use by a VM that this token may not see",
                       *machine.vmid, machine.node),
-          machine.vmid_is_locked
-              ? "`rocca up` chooses another id"
-              : "remove `vmid:` from the node and a free one is chosen");
+          machine.vmid_is_locked ? "`rocca up` chooses another id"
+                                 : "remove `vmid:` from the node and a free one is chosen");
     ++found;
   }
 }

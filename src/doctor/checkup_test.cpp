@@ -191,7 +191,8 @@ TEST(Doctor, SeesClocksApartAnOldVersionNoQuorumAndAMissingBridge) {
 TEST(Doctor, SeesTakenIdsAndMacsButNotItsOwn) {
   Host host;
   Wish wish = Host::wish();
-  wish.machines = {{"cp-1", 200, {*MacAddress::parse("BC:24:11:00:00:01")}, {}, std::nullopt, false}};
+  wish.machines = {
+      {"cp-1", 200, {*MacAddress::parse("BC:24:11:00:00:01")}, {}, std::nullopt, false}};
   const auto texts = complaints(examine(host, wish));
   EXPECT_THAT(texts, Contains(HasSubstr("VM id 200 for cp-1 is taken by 'db-1'")));
   EXPECT_THAT(texts, Contains(HasSubstr("BC:24:11:00:00:01 of cp-1 is in use by VM 200")));

@@ -115,8 +115,8 @@ class Examination {
   std::map<IpAddress, std::pair<const proxmox::VmRow*, std::string>> by_address_;  // who, how known
   proxmox::Permissions allowed_;
   std::set<std::string> unusable_;  // ACL paths of names that are wrong: not a matter of rights
-  std::set<std::string> there_;  // nodes whose machines exist
-  std::set<std::string> asked_;  // hosts that were asked for the factory only
+  std::set<std::string> there_;     // nodes whose machines exist
+  std::set<std::string> asked_;     // hosts that were asked for the factory only
   bool told_of_schematic_ = false;
   bool factory_failed_ = false;
   bool image_is_late_ = false;

@@ -354,8 +354,8 @@ Grants Client::grants() {
 }
 
 std::optional<bool> Client::has_interface(const std::string& node, const std::string& name) {
-  const Reply reply = call("GET", fmt::format("/nodes/{}/network/{}", percent_encode(node),
-                                              percent_encode(name)));
+  const Reply reply =
+      call("GET", fmt::format("/nodes/{}/network/{}", percent_encode(node), percent_encode(name)));
   const auto* failure = std::get_if<Failure>(&reply);
   if (failure == nullptr) return true;
   if (failure->errors.contains("iface")) return false;
@@ -365,9 +365,8 @@ std::optional<bool> Client::has_interface(const std::string& node, const std::st
 
 std::vector<LogEntry> Client::cluster_log(unsigned max) {
   std::vector<LogEntry> entries;
-  for (const text::Value& row :
-       rows(require("reading the cluster log", "GET", "/cluster/log",
-                    {{"max", std::to_string(max)}}))) {
+  for (const text::Value& row : rows(require("reading the cluster log", "GET", "/cluster/log",
+                                             {{"max", std::to_string(max)}}))) {
     LogEntry entry;
     if (const auto time = read_number(row, "time")) entry.time = from_epoch(*time);
     entry.user = read_text_or(row, "user");

@@ -78,7 +78,8 @@ class Client {
   /// those of our own.
   std::vector<LogEntry> cluster_log(unsigned max);
   std::vector<std::string> pools();
-  /// A role with at least these privileges, a user that may not log in by a password: made, or left.
+  /// A role with at least these privileges, a user that may not log in by a password: made, or
+  /// left.
   void put_role(const std::string& role, const std::vector<std::string>& privileges);
   void put_user(const std::string& user, const std::string& comment);
   /// Nothing: the user has no such token.

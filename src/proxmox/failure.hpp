@@ -29,12 +29,12 @@ enum class Reason {
   Offline,   ///< node or storage is not there now
   Disabled,  ///< storage switched off or not for this node
   NoSpace,
-  SourceFailed,  ///< a download's far side refused, or could not be reached by the host
-  BadImage,      ///< a checksum differs, or the file is no disk image Proxmox takes
-  StartFailed,   ///< QEMU did not come up: missing bridge, too many CPUs, no KVM, PCI device gone
+  SourceFailed,   ///< a download's far side refused, or could not be reached by the host
+  BadImage,       ///< a checksum differs, or the file is no disk image Proxmox takes
+  StartFailed,    ///< QEMU did not come up: missing bridge, too many CPUs, no KVM, PCI device gone
   ProgramFailed,  ///< a program on the host failed, and only the task's log says why
-  WrongState,    ///< not with a template, a snapshot, a running VM…
-  AgentSilent,   ///< guest agent not configured, not running, or not answering
+  WrongState,     ///< not with a template, a snapshot, a running VM…
+  AgentSilent,    ///< guest agent not configured, not running, or not answering
   NotAuthenticated,
   Forbidden,       ///< a privilege is missing; `path` and `privileges` say which
   RootOnly,        ///< only root@pam may do this, not even its token

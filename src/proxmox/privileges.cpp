@@ -81,11 +81,12 @@ std::string grant_path(const std::string& path, const Scope& scope) {
 }  // namespace
 
 const std::vector<Act>& all_acts() {
-  static const std::vector<Act> acts = {
-      Act::ReadCluster, Act::ListVms,   Act::ListStorage,   Act::ListBridges, Act::DownloadImage,
-      Act::DeleteImage, Act::CreateVm,  Act::ChangeVm,      Act::ResizeDisk,  Act::Power,
-      Act::DestroyVm,   Act::ReadAgent, Act::CloneTemplate, Act::ReadTasks,   Act::MigrateVm,
-      Act::ChangeCdrom,   Act::RewriteCloudInit,              Act::ReadLog};
+  static const std::vector<Act> acts = {Act::ReadCluster,   Act::ListVms,          Act::ListStorage,
+                                        Act::ListBridges,   Act::DownloadImage,    Act::DeleteImage,
+                                        Act::CreateVm,      Act::ChangeVm,         Act::ResizeDisk,
+                                        Act::Power,         Act::DestroyVm,        Act::ReadAgent,
+                                        Act::CloneTemplate, Act::ReadTasks,        Act::MigrateVm,
+                                        Act::ChangeCdrom,   Act::RewriteCloudInit, Act::ReadLog};
   return acts;
 }
 

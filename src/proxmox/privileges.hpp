@@ -21,8 +21,8 @@ enum class Act {
   ResizeDisk,
   Power,  ///< start, stop, shut down, reboot
   DestroyVm,
-  ReadAgent,  ///< ask the guest agent for addresses
-  ChangeCdrom,  ///< of an existing VM: take its ISO out, give it a cloud-init drive
+  ReadAgent,         ///< ask the guest agent for addresses
+  ChangeCdrom,       ///< of an existing VM: take its ISO out, give it a cloud-init drive
   RewriteCloudInit,  ///< write the cloud-init drive again after a change of its contents
   CloneTemplate,
   ReadTasks,  ///< other people's tasks: who changed what

@@ -70,8 +70,8 @@ TEST(EnginePreflight, APoolThatDoesNotExistIsNamedWithTheNearestOne) {
   for (const char* who : {"rocca@pve", "rocca@pve!lab"})
     rig.home.dc.access.acl["/pool"][who]["RoccaVM"] = true;
   rig.write_spec(static_spec(machine("pool: taloss")));
-  EXPECT_THAT(plan_error(rig).render(), AllOf(HasSubstr("pool 'taloss' does not exist"),
-                                              HasSubstr("did you mean `talos`")));
+  EXPECT_THAT(plan_error(rig).render(),
+              AllOf(HasSubstr("pool 'taloss' does not exist"), HasSubstr("did you mean `talos`")));
 }
 
 TEST(EnginePreflight, EveryMissingRightIsNamedBeforeTheFirstChange) {
@@ -91,8 +91,7 @@ TEST(EnginePreflight, AnIdThatAHiddenVmHasIsNotChosen) {
   lab::Home::Options options;
   options.pools = {"talos"};
   ClusterRig rig{options};
-  for (const char* who : {"rocca@pve", "rocca@pve!lab"})
-    rig.home.dc.access.acl["/vms"].erase(who);
+  for (const char* who : {"rocca@pve", "rocca@pve!lab"}) rig.home.dc.access.acl["/vms"].erase(who);
   test::Administrator client = root(rig);
   proxmox::VmCreate create;
   create.vmid = 100;
@@ -109,8 +108,7 @@ TEST(EnginePreflight, AnIdLockedByAnEarlierRunAndTakenByAHiddenVmIsChosenAgain) 
   lab::Home::Options options;
   options.pools = {"talos"};
   ClusterRig rig{options};
-  for (const char* who : {"rocca@pve", "rocca@pve!lab"})
-    rig.home.dc.access.acl["/vms"].erase(who);
+  for (const char* who : {"rocca@pve", "rocca@pve!lab"}) rig.home.dc.access.acl["/vms"].erase(who);
   test::Administrator client = root(rig);
   proxmox::VmCreate create;
   create.vmid = 100;

@@ -1,5 +1,5 @@
-// Doctor's table of rights against `up`, on the lab: for every feature of a spec and every right that
-// is taken away, doctor calls it missing exactly if `up` cannot do without it.
+// Doctor's table of rights against `up`, on the lab: for every feature of a spec and every right
+// that is taken away, doctor calls it missing exactly if `up` cannot do without it.
 
 #include "doctor/checkup.hpp"
 #include "doctor/requirements.hpp"
@@ -32,18 +32,20 @@ std::string quick(const std::string& spec) {
 
 std::vector<Feature> features() {
   const std::string plain = static_spec(one_node);
-  std::string dhcp = replace_all(plain, "addressing: static\n    subnet: 10.0.0.0/16\n    gateway: "
-                                        "10.0.0.1\n    nameservers: [10.0.0.1]",
+  std::string dhcp = replace_all(plain,
+                                 "addressing: static\n    subnet: 10.0.0.0/16\n    gateway: "
+                                 "10.0.0.1\n    nameservers: [10.0.0.1]",
                                  "addressing: dhcp");
-  dhcp = replace_all(replace_all(dhcp, "address: 10.0.1.11, ", ""),
-                     "endpoint: { vip: 10.0.1.10 }", "endpoint: { vip: 10.0.1.10 }");
+  dhcp = replace_all(replace_all(dhcp, "address: 10.0.1.11, ", ""), "endpoint: { vip: 10.0.1.10 }",
+                     "endpoint: { vip: 10.0.1.10 }");
   return {
       {"Import", quick(plain)},
       {"Iso", quick(replace_all(plain, "extensions: [qemu-guest-agent]",
                                 "extensions: [qemu-guest-agent], boot: iso"))},
-      {"Template", quick(replace_all(plain, "extensions: [qemu-guest-agent]",
-                                     "extensions: [qemu-guest-agent], boot: { template: "
-                                     "talos-template }")),
+      {"Template",
+       quick(replace_all(plain, "extensions: [qemu-guest-agent]",
+                         "extensions: [qemu-guest-agent], boot: { template: "
+                         "talos-template }")),
        [](ClusterRig& rig) { make_template(rig); }},
       {"Dhcp", quick(dhcp)},
       {"Meta", quick(replace_all(plain, "addressing: static", "addressing: meta"))},
@@ -73,8 +75,7 @@ class RightsOfUp : public testing::TestWithParam<std::tuple<std::size_t, bool>> 
     lab::Home::Options options;
     options.hosts = {"pve1"};
     options.storages["big"] = {"images"};
-    options.release =
-        std::get<1>(GetParam()) ? lab::pve::Release::v9() : lab::pve::Release::v8_4();
+    options.release = std::get<1>(GetParam()) ? lab::pve::Release::v9() : lab::pve::Release::v8_4();
     auto made = std::make_unique<ClusterRig>(options);
     made->write_spec(feature().spec);
     feature().prepare(*made);

@@ -510,8 +510,8 @@ TEST(EngineRequests, AreFewForEachVm) {
     for (const auto& [what, count] : rig.counting.counts) fmt::print("{:4} {}\n", count, what);
   fmt::print("5 VMs: {} requests to make them, {} to find nothing to do\n", made, looked);
   EXPECT_LE(looked, 5u + 5u);
-  // Beside what is asked once for all: the lists, the storage, the image, and before the first change
-  // the rights and the bridges.
+  // Beside what is asked once for all: the lists, the storage, the image, and before the first
+  // change the rights and the bridges.
   EXPECT_LE(made, 5u * 8u + 5u + 2u);
   // One more, beyond an `up` that does nothing.
   const auto up = [&] {

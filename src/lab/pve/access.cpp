@@ -14,9 +14,9 @@ namespace {
 
 /// What Proxmox calls privileges, grouped as its built-in roles are made of them.
 struct Groups {
-  std::vector<std::string> vm_root, vm_admin, vm_user, vm_audit, sys_root, sys_admin, sys_audit, store_root,
-      store_admin, store_user, store_audit, sdn_admin, sdn_audit, sdn_user, user_root, user_admin,
-      pool_admin, pool_audit, mapping_admin, mapping_user, mapping_audit;
+  std::vector<std::string> vm_root, vm_admin, vm_user, vm_audit, sys_root, sys_admin, sys_audit,
+      store_root, store_admin, store_user, store_audit, sdn_admin, sdn_audit, sdn_user, user_root,
+      user_admin, pool_admin, pool_audit, mapping_admin, mapping_user, mapping_audit;
 };
 
 Groups groups_of(const Release& release) {
@@ -32,8 +32,7 @@ Groups groups_of(const Release& release) {
     for (const char* each :
          {"VM.GuestAgent.FileRead", "VM.GuestAgent.FileSystemMgmt", "VM.GuestAgent.FileWrite"})
       g.vm_user.emplace_back(each);
-    for (const char* each :
-         {"VM.GuestAgent.Unrestricted", "VM.Replicate"})
+    for (const char* each : {"VM.GuestAgent.Unrestricted", "VM.Replicate"})
       g.vm_admin.emplace_back(each);
   } else {
     g.vm_admin.emplace_back("VM.Monitor");

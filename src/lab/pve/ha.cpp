@@ -189,8 +189,8 @@ text::Value rule_row(const Datacenter& dc, const std::string& name,
     all += other;
     for (const auto& [key, value] : keys) all += fmt::format("\n\t{} {}", key, value);
   }
-  text::Value row = object(
-      {{"rule", string(name)}, {"digest", string(sha1(all))}, {"order", number(order)}});
+  text::Value row =
+      object({{"rule", string(name)}, {"digest", string(sha1(all))}, {"order", number(order)}});
   for (const auto& [key, value] : rule)
     row.set(key, key == "strict" || key == "disable" ? number(parse_int(value).value_or(0))
                                                      : string(value));
@@ -226,7 +226,8 @@ Routine<text::Value> write_rule(Call& call) {
       die(fmt::format("{} ha rule failed: cannot use unmanaged resource(s) {}.",
                       creating ? "create" : "update", each));
   if (creating && call.params.text("type") == "resource-affinity" && resources.size() < 2)
-    die(fmt::format("create ha rule failed: 400 Rule '{}' is invalid.\nresources: rule is "
+    die(
+        fmt::format("create ha rule failed: 400 Rule '{}' is invalid.\nresources: rule is "
                     "ineffective as there are less than two resources, rule defines more "
                     "resources than available nodes",
                     name));

@@ -24,7 +24,7 @@ struct Release {
   bool has_ha_rules() const noexcept { return nine(); }
 
   static Release v8_4();
-  static Release v9();    // 9.1, as recorded
+  static Release v9();  // 9.1, as recorded
   static Release v9_2();
   /// "8.4", "8" or "9", "9.1", "9.2"; throws Error(Usage) otherwise.
   static Release parse(const std::string& text);

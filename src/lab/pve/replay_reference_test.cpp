@@ -688,7 +688,7 @@ TEST(PveReplayRunner, CountsWhatItDoesNotUnderstandAndGoesOn) {
       {"name": "after all this", "request": {"method": "GET", "path": "/pools", "auth": "R"},
        "response": {"status": 200, "reason": "OK"}}
     ]}})",
-                                             "odd.json");
+                                            "odd.json");
   const auto results =
       Scenario{fixture, required(file, "principals"), required(file, "scenario"), "odd"}.run();
   EXPECT_EQ(results.size(), 10u);

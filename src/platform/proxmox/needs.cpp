@@ -18,8 +18,7 @@ bool asks_agent(const spec::Spec& spec, const spec::Machine& machine) {
 
 std::optional<unsigned> vlan_of(const spec::Spec& spec, const spec::Machine& machine,
                                 std::size_t nic) {
-  const auto& vlan =
-      machine.nics[nic].vlan || nic > 0 ? machine.nics[nic].vlan : spec.network.vlan;
+  const auto& vlan = machine.nics[nic].vlan || nic > 0 ? machine.nics[nic].vlan : spec.network.vlan;
   if (!vlan) return std::nullopt;
   return static_cast<unsigned>(**vlan);
 }

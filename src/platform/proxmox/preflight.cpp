@@ -83,9 +83,9 @@ std::optional<Hindrance> storage_problem(const std::string& name, const std::str
       fitting.empty() ? fmt::format("no storage that is visible on {} takes '{}'", host, content)
                       : fmt::format("'{}' on {} is taken by {}", content, host, enumerate(fitting));
   if (found == nullptr && may_see)
-    return Hindrance{fmt::format("storage '{}' does not exist on {}{}", name, host,
-                                 did_you_mean(name, names)),
-                     takers};
+    return Hindrance{
+        fmt::format("storage '{}' does not exist on {}{}", name, host, did_you_mean(name, names)),
+        takers};
   if (found == nullptr)
     return Hindrance{
         fmt::format("storage '{0}' is not visible on {1}: it does not exist{2}, or the token lacks "
@@ -113,9 +113,9 @@ Hindrance pool_problem(const std::string& pool, const std::vector<std::string>& 
                         pool, did_you_mean(pool, known)),
             fmt::format("if it does not exist: pveum pool add {}", pool)};
   return {fmt::format("pool '{}' does not exist{}", pool, did_you_mean(pool, known)),
-          known.empty()
-              ? fmt::format("pveum pool add {}", pool)
-              : fmt::format("pveum pool add {}; or name one that exists: {}", pool, join(known, ", "))};
+          known.empty() ? fmt::format("pveum pool add {}", pool)
+                        : fmt::format("pveum pool add {}; or name one that exists: {}", pool,
+                                      join(known, ", "))};
 }
 
 bool sees_every_vm(const proxmox::Grants& grants) {

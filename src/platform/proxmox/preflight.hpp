@@ -24,8 +24,8 @@ struct Hindrance {
   friend bool operator==(const Hindrance&, const Hindrance&) = default;
 };
 
-/// What these grants allow on a path: what is listed for it, else what the nearest listed path above
-/// it passes down.
+/// What these grants allow on a path: what is listed for it, else what the nearest listed path
+/// above it passes down.
 std::set<std::string> effective_on(const proxmox::Grants& grants, const std::string& path);
 
 /// The needs that the grants do not meet; those that rocca can do without are left out.

@@ -43,9 +43,8 @@ TEST(Preflight, AMissingBridgeIsNeverExplainedAsAMissingRight) {
     return bridge_problem("vmbr9", "pve1", judge_bridge(may_see, exists), visible).text;
   };
   for (const bool may_see : {true, false})
-    EXPECT_THAT(text(may_see, false),
-                AllOf(HasSubstr("'vmbr9' does not exist on pve1"), HasSubstr("did you mean"),
-                      Not(HasSubstr("SDN.Use"))));
+    EXPECT_THAT(text(may_see, false), AllOf(HasSubstr("'vmbr9' does not exist on pve1"),
+                                            HasSubstr("did you mean"), Not(HasSubstr("SDN.Use"))));
   EXPECT_THAT(text(true, std::nullopt), HasSubstr("does not exist on pve1"));
   EXPECT_THAT(text(false, true), AllOf(HasSubstr("needs SDN.Use"), Not(HasSubstr("not exist"))));
   EXPECT_THAT(text(false, std::nullopt),
@@ -58,8 +57,9 @@ TEST(Preflight, AStorageIsJudgedByNameStateAndContent) {
   EXPECT_FALSE(storage_problem("local", "import", "pve1", all, true));
   EXPECT_THAT(storage_problem("local-lvn", "images", "pve1", all, true)->text,
               AllOf(HasSubstr("'local-lvn' does not exist on pve1"), HasSubstr("`local-lvm`")));
-  EXPECT_THAT(storage_problem("ceph", "images", "pve1", all, false)->text,
-              AllOf(HasSubstr("not visible"), HasSubstr("Datastore.AllocateSpace on /storage/ceph")));
+  EXPECT_THAT(
+      storage_problem("ceph", "images", "pve1", all, false)->text,
+      AllOf(HasSubstr("not visible"), HasSubstr("Datastore.AllocateSpace on /storage/ceph")));
   const auto content = storage_problem("local", "images", "pve1", all, true);
   EXPECT_THAT(content->text, HasSubstr("does not take 'images' (it takes iso, import)"));
   EXPECT_EQ(content->hint, "pvesm set local --content iso,import,images");
@@ -72,7 +72,8 @@ TEST(Preflight, AllVmsAreSeenWithARightOnAllOfThemOnly) {
   EXPECT_TRUE(sees_every_vm({{"/", {{"VM.Audit", true}}}}));
   EXPECT_FALSE(sees_every_vm({{"/vms", {{"VM.Audit", false}}}}));
   EXPECT_FALSE(sees_every_vm({{"/pool/talos", {{"VM.Audit", true}}}}));
-  EXPECT_FALSE(sees_every_vm({{"/vms", {{"VM.Audit", true}}}, {"/vms/104", {{"VM.Console", true}}}}));
+  EXPECT_FALSE(
+      sees_every_vm({{"/vms", {{"VM.Audit", true}}}, {"/vms/104", {{"VM.Console", true}}}}));
 }
 
 }  // namespace

@@ -271,8 +271,7 @@ Routine<text::Value> get_status(Call& call) {
     // Without a cluster no HA manager runs, and nobody has written a state.
     text::Value state = object({{"managed", number(1)}});
     if (!dc.release.has_ha_rules())
-      state.set("group",
-                ha->second.group.empty() ? text::Value::null() : string(ha->second.group));
+      state.set("group", ha->second.group.empty() ? text::Value::null() : string(ha->second.group));
     state.set("state", dc.cluster.empty() ? text::Value::null() : string(ha->second.state));
     row.set("ha", state);
   }

@@ -141,8 +141,7 @@ Routine<void> move_worker(Worker& worker, Move what) {
   }
   if (!what.drop) {
     const std::string key = add_unused(vm, old);
-    if (nine)
-      worker.log(fmt::format("adding source volume '{}' as '{}' to config", old, key));
+    if (nine) worker.log(fmt::format("adding source volume '{}' as '{}' to config", old, key));
   }
   store(schema, vm);
   if (!what.drop) co_return;

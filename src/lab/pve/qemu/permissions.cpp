@@ -169,7 +169,8 @@ void check_volume_access(const Process& process, unsigned vmid, const std::strin
   const auto id = VolumeId::parse(volid);
   if (!id) {
     if (!process.caller.is_root())
-      die(fmt::format("Only root can pass arbitrary filesystem paths. at "
+      die(
+          fmt::format("Only root can pass arbitrary filesystem paths. at "
                       "/usr/share/perl5/PVE/Storage.pm line {}.",
                       process.dc.release.nine() ? 651 : 581));
     return;

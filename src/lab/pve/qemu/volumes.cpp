@@ -214,8 +214,7 @@ Routine<std::string> copy_volume(Job job, Copy what) {
   target.image = source.image;
   target.used = std::min(source.used, source.size);
   // A file is made sparse first: what does not fit fails while it is being copied.
-  const bool file_based =
-      job.dc().get_storage_on(what.storage, job.process.node).file_based();
+  const bool file_based = job.dc().get_storage_on(what.storage, job.process.node).file_based();
   const std::uint64_t bytes = std::exchange(target.used, file_based ? 0 : target.used);
   const std::string volid = co_await allocate(job, target);
   if (job.dc().release.nine() && what.label != "-")

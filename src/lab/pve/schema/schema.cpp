@@ -523,9 +523,9 @@ std::map<std::string, std::string> Schema::parse(const Format& format, std::stri
       if (values.contains(default_key->name))
         throw fmt::format("duplicate key in comma-separated list property: {}\n",
                           default_key->name);
-      values[default_key->name] =
-          nine_ && default_key->type == Parameter::Type::Boolean ? as_boolean(part).value_or(part)
-                                                                 : part;
+      values[default_key->name] = nine_ && default_key->type == Parameter::Type::Boolean
+                                      ? as_boolean(part).value_or(part)
+                                      : part;
       continue;
     }
     if (equals == 0 || equals + 1 == part.size())
