@@ -5,6 +5,7 @@
 #include "engine/records.hpp"
 #include "engine/schedule.hpp"
 #include "engine/step.hpp"
+#include "engine/unfinished.hpp"
 
 #include <fmt/format.h>
 
@@ -24,6 +25,10 @@ constexpr unsigned most_lost = 5;
 constexpr Duration remind_every = 30s;   // of a wait that goes on
 constexpr Duration explain_after = 90s;  // the likely cause is looked for
 constexpr Duration least_pause = 1s;     // between waits that end and begin again
+constexpr Duration after_news = 50ms;    // what a watch reports may be followed by more
+constexpr Duration without_watch = 1s;   // how often it is asked after a stop
+// No address looks like this.
+constexpr const char* watch_call = "watch ";
 
 bool may_pass(Fault fault) {
   return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost;
@@ -44,7 +49,7 @@ class Execution {
         options_(options),
         stop_(std::move(stop)),
         journal_(state, store, runner, options.keep_lock, options.keep_lock_every),
-        schedule_(graph_, options.parallelism, costs()) {
+        schedule_(graph_, options.parallelism, costs(), share_of(runner)) {
     for (const Planned& planned : plan.steps) add_planned(planned);
     for (const auto& [address, text] : plan.failed) add_unread(address, text);
   }
@@ -168,15 +173,20 @@ class Execution {
       while (const auto address = schedule_.next(runner_.now())) dispatch(*address);
     for (const Schedule::Queued& queued : schedule_.take_queued()) say_turn(queued);
     journal_.pump();
-    if (over()) return false;
+    if (over()) {
+      if (watches_.empty()) return false;
+      listening_.request_stop();
+    }
     const std::optional<Tick> wake = next_wake();
-    if (calls_ == 0 && !journal_.under_way() && !wake)
+    if (calls_ == 0 && !journal_.under_way() && !wake && watches_.empty() &&
+        !schedule_.waits_for_other_runs())
       throw Error(Fault::Bug, "steps are left, and nothing will ever let them go on");
     for (const std::string& call : runner_.wait_until(wake)) {
       if (journal_.ended(call)) {
         if (journal_.error()) give_up();
         continue;
       }
+      if (watch_ended(call)) continue;
       --calls_;
       call_ended(steps_.at(call));
     }
@@ -185,11 +195,12 @@ class Execution {
 
   void drain() noexcept {
     leave_.request_stop();
+    listening_.request_stop();
     journal_.forget();
     try {
-      while (calls_ > 0 || journal_.under_way())
+      while (calls_ > 0 || journal_.under_way() || !watches_.empty())
         for (const std::string& call : runner_.wait_until({}))
-          if (!journal_.ended(call)) --calls_;
+          if (!journal_.ended(call) && watches_.erase(call) == 0) --calls_;
     } catch (const Error&) {
       // A simulated world that has come to rest: its calls are parked for ever.
     }
@@ -214,6 +225,7 @@ class Execution {
     report_.interrupted = true;
     stopped_ = runner_.now();
     schedule_.close();
+    listening_.request_stop();  // what only waits is left at once
     emit(Event::Kind::Stopping, nullptr, "steps that are under way end; nothing else begins");
   }
 
@@ -221,7 +233,9 @@ class Execution {
   /// may be at work already, so also what is under way is left to itself.
   void give_up() {
     schedule_.close();
-    if (abandoned()) leave_.request_stop();
+    if (!abandoned()) return;
+    leave_.request_stop();
+    listening_.request_stop();
   }
 
   void dispatch(const std::string& address) {
@@ -284,12 +298,15 @@ class Execution {
   void begin_call(Step& step) {
     ++calls_;
     step.error.reset();
+    step.unfinished = false;
     runner_.start(step.address, [this, &step] {
       try {
         worlds_.with(step.address, leave_.get_token(),
                      [&step](World& world) { perform(step, world); });
         if (step.stage == Stage::Read)
           step.change = change_of(*step.resource, step.leftover, step.live);
+      } catch (const Unfinished&) {
+        step.unfinished = true;
       } catch (const Error& error) {
         step.error = error;
       } catch (const std::exception& error) {
@@ -331,6 +348,10 @@ class Execution {
     }
     if (step.error) {
       failed(step);
+      return;
+    }
+    if (step.unfinished) {
+      schedule_.again(step.address, runner_.now());
       return;
     }
     step.attempts = 0;
@@ -416,11 +437,18 @@ class Execution {
   void answered(Step& step) {
     if (const auto* not_yet = std::get_if<NotYet>(&step.progress)) {
       join_lanes(step, not_yet->with);
-      wait(step, not_yet->waiting_for, not_yet->ask_again);
+      if (wait(step, not_yet->waiting_for, not_yet->ask_again) && not_yet->watch)
+        begin_watch(step, not_yet->watch);
       return;
     }
     if (step.stage == Stage::Probe) step.completed = step.change;
     look(step, runner_.now());
+  }
+
+  /// What its next asking takes part in beside its kind's own lanes.
+  static std::vector<Lane> joined(const Step& step) {
+    const auto* not_yet = std::get_if<NotYet>(&step.progress);
+    return step.joined && not_yet != nullptr ? not_yet->with : std::vector<Lane>{};
   }
 
   void join_lanes(Step& step, const std::vector<Lane>& more) {
@@ -471,26 +499,56 @@ class Execution {
     send(event);
   }
 
-  void wait(Step& step, const std::string& what, Duration how_long) {
+  /// False: it does not wait any longer.
+  bool wait(Step& step, const std::string& what, Duration how_long) {
     say_wait(step, what);
     if (may_be_left(step)) {
       leave(step);
-      return;
+      return false;
     }
     remind(step);
     if (out_of_patience(step) && step.stage == Stage::OldReceipt) {
       emit(Event::Kind::Noted, &step, "an operation of an earlier run has not ended: " + what);
       step.exhausted = true;
       look(step, runner_.now());
-      return;
+      return false;
     }
     if (out_of_patience(step)) {
       time_out(step, what, "");
-      return;
+      return false;
     }
-    if (ask_why(step)) return;
+    if (ask_why(step)) return false;
     schedule_.again(step.address,
                     runner_.now() + std::min(std::max(how_long, least_wait), left(step)));
+    return true;
+  }
+
+  /// Listens beside the wait, which it may end.
+  void begin_watch(const Step& step, const std::function<void(World&)>& watch) {
+    if (listening_.stop_requested()) {
+      schedule_.sooner(step.address, runner_.now() + without_watch);
+      return;
+    }
+    const std::string call = watch_call + step.address;
+    if (!watches_.emplace(call, step.address).second) return;  // an earlier one still listens
+    runner_.start(
+        call,
+        [this, address = step.address, watch] {
+          try {
+            worlds_.with(address, listening_.get_token(), watch);
+          } catch (const std::exception&) {
+            // The step is asked again, and that says what is wrong.
+          }
+        },
+        Runner::Work::Watch);
+  }
+
+  bool watch_ended(const std::string& call) {
+    const auto watch = watches_.find(call);
+    if (watch == watches_.end()) return false;
+    schedule_.sooner(watch->second, runner_.now() + after_news);
+    watches_.erase(watch);
+    return true;
   }
 
   /// After a stop nobody waits for a node to boot: the receipt is kept, the next run goes on there.
@@ -524,6 +582,10 @@ class Execution {
   void explain(Step& step) {
     step.explanation.reset();
     step.explained_at = std::exchange(step.stage, Stage::Explain);
+    std::vector<Lane> lanes = step.resource->explain_lanes();
+    const std::vector<Lane> with = joined(step);
+    lanes.insert(lanes.end(), with.begin(), with.end());
+    join_lanes(step, lanes);
     schedule_.again(step.address, runner_.now());
   }
 
@@ -532,6 +594,7 @@ class Execution {
     const std::optional<Explanation> why = step.error ? std::nullopt : step.explanation;
     step.error.reset();
     step.stage = step.explained_at;
+    join_lanes(step, joined(step));
     if (step.failure) {
       Error error = *std::exchange(step.failure, std::nullopt);
       if (why && !why->full.empty()) error.hint(why->full);
@@ -720,12 +783,14 @@ class Execution {
   const EventSink& events_;
   const ExecuteOptions& options_;
   std::stop_token stop_;
-  std::stop_source leave_;  // tells calls in flight to give up
+  std::stop_source leave_;      // tells calls in flight to give up
+  std::stop_source listening_;  // tells watches to end
   Journal journal_;
   Schedule schedule_;
   std::map<std::string, Step> steps_;  // never erased: calls point into it
   std::map<std::string, Effect> changed_;
-  std::size_t calls_ = 0;
+  std::size_t calls_ = 0;                       // without watches
+  std::map<std::string, std::string> watches_;  // under way: call, address
   std::optional<Tick> stopped_;
   Report report_;
 };

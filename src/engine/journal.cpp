@@ -69,13 +69,15 @@ void Journal::write() {
   }
   writing_ = true;
   try_again_.reset();
-  runner_.start(write_call,
-                [this] { write_failure_ = failure_of([this] { store_.append(batch_); }); });
+  runner_.start(
+      write_call, [this] { write_failure_ = failure_of([this] { store_.append(batch_); }); },
+      Runner::Work::Record);
 }
 
 void Journal::keep() {
   keeping_ = true;
-  runner_.start(keep_call, [this] { keep_failure_ = failure_of(keep_lock_); });
+  runner_.start(
+      keep_call, [this] { keep_failure_ = failure_of(keep_lock_); }, Runner::Work::Record);
 }
 
 bool Journal::ended(const std::string& call) {

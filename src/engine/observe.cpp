@@ -1,6 +1,7 @@
 #include "engine/execute.hpp"
+#include "engine/fan_out.hpp"
 #include "engine/proven.hpp"
-#include "engine/schedule.hpp"
+#include "engine/unfinished.hpp"
 
 namespace rocca::engine {
 
@@ -19,6 +20,7 @@ struct Reading {
   std::optional<Live> live;
   std::optional<Error> error;
   unsigned tries = 0;
+  bool unfinished = false;
 };
 
 }  // namespace
@@ -33,40 +35,35 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
                  unsigned parallelism, std::stop_token stop) {
   Observed observed;
   observed.at = runner.clock();
-  Schedule schedule{graph, parallelism};
   std::map<std::string, Reading> readings;
   for (const Resources* all : {&desired.wanted, &desired.leftover})
-    for (const auto& [address, resource] : *all) {
-      if (!graph.contains(address)) continue;
-      readings[address].resource = resource.get();
-      schedule.set_lanes(address, resource->lanes(nullptr));
-    }
-  const std::stop_callback wake{stop, [&] { runner.nudge(); }};
+    for (const auto& [address, resource] : *all)
+      if (graph.contains(address)) readings[address].resource = resource.get();
 
-  const auto begin = [&](const std::string& address) {
+  const auto read = [&](const std::string& address) {
     Reading& reading = readings.at(address);
-    runner.start(address, [&worlds, &reading, address, stop] {
-      reading.error.reset();
-      try {
-        worlds.with(address, stop,
-                    [&](World& world) { reading.live = reading.resource->read(world); });
-      } catch (const Proven& error) {
-        reading.error = error;
-        reading.tries = most_tries;
-      } catch (const Error& error) {
-        reading.error = error;
-      } catch (const std::exception& error) {
-        reading.error = Error(Fault::Bug, error.what());
-      }
-    });
-  };
-  const auto end = [&](const std::string& address) {
-    Reading& reading = readings.at(address);
-    ++reading.tries;
-    if (reading.error && may_pass(reading.error->fault()) && reading.tries < most_tries) {
-      schedule.again(address, runner.now() + Duration{1s} * reading.tries);
-      return;
+    reading.error.reset();
+    reading.unfinished = false;
+    try {
+      worlds.with(address, stop,
+                  [&](World& world) { reading.live = reading.resource->read(world); });
+    } catch (const Unfinished&) {
+      reading.unfinished = true;
+    } catch (const Proven& error) {
+      reading.error = error;
+      reading.tries = most_tries;
+    } catch (const Error& error) {
+      reading.error = error;
+    } catch (const std::exception& error) {
+      reading.error = Error(Fault::Bug, error.what());
     }
+  };
+  const auto ended = [&](const std::string& address) -> std::optional<Tick> {
+    Reading& reading = readings.at(address);
+    if (reading.unfinished) return runner.now();
+    ++reading.tries;
+    if (reading.error && may_pass(reading.error->fault()) && reading.tries < most_tries)
+      return runner.now() + Duration{1s} * reading.tries;
     if (reading.error) {
       const std::string place = reading.resource->place();
       reading.error->during("reading " + address + (place.empty() ? "" : " (" + place + ")"));
@@ -76,15 +73,17 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
       worlds.learn(address, reading.live ? std::optional{reading.live->facts} : std::nullopt);
       observed.live[address] = std::move(reading.live);
     }
-    schedule.settle(address, Schedule::Outcome::Settled);
+    return std::nullopt;
   };
 
-  while (!schedule.done()) {
-    if (stop.stop_requested()) schedule.close();
-    while (const auto address = schedule.next(runner.now())) begin(*address);
-    if (schedule.done()) break;
-    for (const std::string& address : runner.wait_until(schedule.next_wake())) end(address);
-  }
+  FanOut how;
+  how.parallelism = parallelism;
+  how.stop = stop;
+  how.lanes = [&](const std::string& address) {
+    return readings.at(address).resource->lanes(nullptr);
+  };
+  how.again = ended;
+  fan_out(runner, graph, how, read);
   for (const auto& [address, reading] : readings) {
     if (observed.live.contains(address) || observed.failed.contains(address)) continue;
     const Error error(Fault::Interrupted, "was not read before the stop");

@@ -91,6 +91,10 @@ struct Lane {
   /// One alone, until a step that held this lane has settled well: others would share its fate.
   bool one_first = false;
   bool in_plan = false;  // a plan tells the turn as well
+  /// Held over all runs of the process (see Limiter), because what it protects is the same for all.
+  /// Slots are taken in the order of their names: what is held for long must come before what is
+  /// held for a call.
+  bool shared = false;
 };
 
 struct Ready {};
@@ -98,6 +102,10 @@ struct NotYet {
   std::string waiting_for;  // in the far side's own words
   Duration ask_again = std::chrono::seconds{2};
   std::vector<Lane> with{};  // what the next asking takes part in besides: it goes to another door
+  /// Returns as soon as there is something new, and after some seconds in any case: then it is
+  /// asked again at once, not only after `ask_again`. Runs beside the steps, and holds no lane.
+  /// What it throws counts as news.
+  std::function<void(World&)> watch{};
 };
 using Progress = std::variant<Ready, NotYet>;
 
@@ -126,7 +134,7 @@ class Resource {
   virtual std::string wanted() const = 0;
 
   /// Reads only. Absence is an answer, not an error. In `plan` it may be asked before what it needs
-  /// exists.
+  /// exists. A search that takes seconds throws Unfinished after each part of it.
   virtual std::optional<Live> read(World& world) const = 0;
   virtual Change diff(const std::optional<Live>& live) const = 0;
   /// One short act towards `change`: look first, then do. Sees Create and Update only: a Replace is
@@ -155,6 +163,8 @@ class Resource {
   virtual std::optional<Explanation> explain(World&) const { return std::nullopt; }
   /// False: `explain` has nothing to say, and is not called.
   virtual bool explains() const { return false; }
+  /// What `explain` takes part in, beside the lanes of the step.
+  virtual std::vector<Lane> explain_lanes() const { return {}; }
 
   /// True: that this act begins is durable before it begins, so that a killed run finds it out by
   /// `probe_unknown`. For acts that must not be repeated (bootstrap, apply in maintenance mode).

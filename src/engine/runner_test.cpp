@@ -3,13 +3,16 @@
 #include "base/error.hpp"
 #include "engine/toy_test_support.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
 #include <exception>
 #include <latch>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -219,6 +222,90 @@ TEST(InlineRunner, TenThousandCallsOneAfterTheOther) {
   EXPECT_EQ(done, 10'000);
 }
 
+// ---- several runs on the same fibers
+
+TEST(InlineRunner, ARunSeesOnlyItsOwnCompletions) {
+  toy::Time time;
+  const auto root = runner_of(time);
+  std::map<std::string, std::vector<std::string>> seen;
+  for (const std::string run : {"a", "b"})
+    root->start(run, [&, run] {
+      const auto runner = root->open();
+      // Both use the same names.
+      for (const int seconds : {1, 2})
+        runner->start(std::to_string(seconds), [&, run, seconds] {
+          pause(time, *root, std::chrono::seconds{run == "a" ? seconds : 3 * seconds});
+        });
+      while (seen[run].size() < 2)
+        for (const std::string& name : runner->wait_until({}))
+          seen[run].push_back(fmt::format("{} at {}", name, runner->now().time_since_epoch() / 1s));
+    });
+  std::vector<std::string> ended;
+  while (ended.size() < 2)
+    for (const std::string& name : root->wait_until({})) ended.push_back(name);
+  EXPECT_THAT(ended, ElementsAre("a", "b"));
+  EXPECT_THAT(seen["a"], ElementsAre("1 at 1", "2 at 2"));
+  EXPECT_THAT(seen["b"], ElementsAre("1 at 3", "2 at 6"));
+}
+
+TEST(InlineRunner, EachRunWaitsUntilItsOwnTimeAndIsNudgedAlone) {
+  toy::Time time;
+  const auto root = runner_of(time);
+  const auto nudged = root->open();
+  std::map<std::string, Tick> woken;
+  root->start("nudged", [&] {
+    EXPECT_THAT(nudged->wait_until({}), IsEmpty());
+    woken["nudged"] = root->now();
+  });
+  root->start("timed", [&] {
+    const auto timed = root->open();
+    EXPECT_THAT(timed->wait_until(Tick{5s}), IsEmpty());
+    woken["timed"] = root->now();
+  });
+  time.after(2s, [&] { nudged->nudge(); });
+  std::size_t ended = 0;
+  while (ended < 2) ended += root->wait_until({}).size();
+  EXPECT_EQ(woken["nudged"], Tick{2s});
+  EXPECT_EQ(woken["timed"], Tick{5s});
+}
+
+TEST(InlineRunner, ARunThatEndsDropsItsCallsAndLeavesTheOthers) {
+  toy::Time time;
+  const auto root = runner_of(time);
+  bool passed = false;
+  root->start("first", [&] {
+    const auto runner = root->open();
+    runner->start("left behind", [&] {
+      pause(time, *root, 1s);
+      passed = true;
+    });
+    EXPECT_THAT(runner->wait_until(root->now()), IsEmpty());
+  });
+  root->start("second", [&] {
+    const auto runner = root->open();
+    runner->start("its own", [&] { pause(time, *root, 3s); });
+    EXPECT_THAT(runner->wait_until({}), ElementsAre("its own"));
+  });
+  std::size_t ended = 0;
+  while (ended < 2) ended += root->wait_until({}).size();
+  EXPECT_FALSE(passed);
+}
+
+TEST(InlineRunner, ACallThatWaitsForItsSiblingsIsABug) {
+  toy::Time time;
+  const auto root = runner_of(time);
+  bool refused = false;
+  root->start("a", [&] {
+    try {
+      root->wait_until({});
+    } catch (const Error& error) {
+      refused = error.fault() == Fault::Bug;
+    }
+  });
+  EXPECT_THAT(root->wait_until({}), ElementsAre("a"));
+  EXPECT_TRUE(refused);
+}
+
 // ---- threads
 
 TEST(PoolRunner, RunsCallsAtOnceAndNotMoreThanItHasThreads) {
@@ -294,6 +381,127 @@ TEST(PoolRunner, DiesAfterTheCallsThatRunAndWithoutTheOthers) {
   }
   EXPECT_TRUE(finished);
   EXPECT_LE(others, 1);
+}
+
+// ---- several runs on the same threads
+
+TEST(Pool, CompletionsOfOneRunNeverReachAnother) {
+  const SystemClock clock;
+  const auto pool = thread_pool(8, clock);
+  std::vector<std::jthread> runs;
+  std::atomic<int> foreign = 0;
+  std::atomic<int> own = 0;
+  for (int run = 0; run < 10; ++run)
+    runs.emplace_back([&, run] {
+      const auto runner = pool->open();
+      std::map<std::string, int> results;  // unsynchronised but for the runner's word
+      for (int i = 0; i < 50; ++i) results["call/" + std::to_string(i)] = -1;
+      for (auto& [name, result] : results) runner->start(name, [&result, run] { result = run; });
+      std::size_t ended = 0;
+      while (ended < 50)
+        for (const std::string& name : runner->wait_until({})) {
+          // The same names in all runs: only an own one has its own result.
+          (results.at(name) == run ? own : foreign) += 1;
+          ++ended;
+        }
+      EXPECT_THAT(runner->wait_until(runner->now()), IsEmpty());
+    });
+  runs.clear();
+  EXPECT_EQ(foreign, 0);
+  EXPECT_EQ(own, 500);
+}
+
+TEST(Pool, ANudgeWakesOneRunOnly) {
+  const SystemClock clock;
+  const auto pool = thread_pool(2, clock);
+  const auto a = pool->open();
+  const auto b = pool->open();
+  a->nudge();
+  EXPECT_THAT(a->wait_until({}), IsEmpty());
+  EXPECT_THAT(b->wait_until(clock.tick() + 1ms), IsEmpty());
+  b->start("b", [] {});
+  EXPECT_THAT(b->wait_until({}), ElementsAre("b")) << "no nudge was left";
+}
+
+TEST(Pool, ARunThatEndsWhileItsWorkIsInFlightWaitsForItAndLeavesTheOthers) {
+  const SystemClock clock;
+  const auto pool = thread_pool(2, clock);
+  const auto other = pool->open();
+  std::latch running{2};
+  std::latch go{1};
+  std::atomic<bool> finished = false;
+  std::atomic<int> dropped = 0;
+  std::jthread releaser;
+  other->start("other", [&] {
+    running.count_down();
+    go.wait();
+  });
+  {
+    const auto runner = pool->open();
+    runner->start("in flight", [&] {
+      running.count_down();
+      go.wait();
+      finished = true;
+    });
+    running.wait();
+    for (int i = 0; i < 100; ++i) runner->start("not begun", [&] { ++dropped; });
+    for (int i = 0; i < 10; ++i)
+      runner->start(
+          "a record", [&] { ++dropped; }, Runner::Work::Watch);
+    releaser = std::jthread{[&] { go.count_down(); }};
+  }
+  EXPECT_TRUE(finished);
+  const int begun = dropped;
+  EXPECT_THAT(other->wait_until({}), ElementsAre("other"));
+  other->start("after", [] {});
+  EXPECT_THAT(other->wait_until({}), ElementsAre("after"));
+  EXPECT_EQ(dropped, begun) << "a call of a run that has ended was begun";
+}
+
+TEST(Pool, RunsTakeTurns) {
+  const SystemClock clock;
+  const auto pool = thread_pool(1, clock);
+  const auto many = pool->open();
+  const auto few = pool->open();
+  std::latch all_started{1};
+  std::vector<std::string> order;  // one thread writes
+  many->start("first", [&] { all_started.wait(); });
+  for (int i = 0; i < 100; ++i) many->start("many", [&] { order.emplace_back("many"); });
+  for (int i = 0; i < 3; ++i) few->start("few", [&] { order.emplace_back("few"); });
+  all_started.count_down();
+  std::size_t ended = 0;
+  while (ended < 3) ended += few->wait_until({}).size();
+  ended = 0;
+  while (ended < 101) ended += many->wait_until({}).size();
+  const auto last = std::find(order.rbegin(), order.rend(), "few");
+  EXPECT_LE(order.rend() - last, 6) << "a run with few calls waited for one with many";
+}
+
+/// A lock that is not renewed in time is lost, however busy the steps are.
+TEST(Pool, RecordsAndWatchesNeedNoThreadOfSteps) {
+  const SystemClock clock;
+  const auto pool = thread_pool(2, clock);
+  const auto busy = pool->open();
+  const auto runner = pool->open();
+  std::latch end{1};
+  for (int i = 0; i < 8; ++i) busy->start("step", [&] { end.wait(); });
+  for (int i = 0; i < 8; ++i)
+    busy->start(
+        "watch", [&] { end.wait(); }, Runner::Work::Watch);
+  runner->start(
+      "record", [] {}, Runner::Work::Record);
+  EXPECT_THAT(runner->wait_until({}), ElementsAre("record"));
+  runner->start(
+      "watch", [] {}, Runner::Work::Watch);
+  EXPECT_THAT(runner->wait_until({}), ElementsAre("watch"));
+  end.count_down();
+}
+
+TEST(Pool, LivesAsLongAsItsRuns) {
+  const SystemClock clock;
+  std::unique_ptr<Runner> runner = thread_pool(2, clock)->open();
+  runner->start("a", [] {});
+  EXPECT_THAT(runner->wait_until({}), ElementsAre("a"));
 }
 
 }  // namespace

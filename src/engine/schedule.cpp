@@ -1,15 +1,21 @@
 #include "engine/schedule.hpp"
 
 #include "base/error.hpp"
+#include "engine/runner.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace rocca::engine {
 
+std::unique_ptr<Limiter::Share> share_of(Runner& runner) {
+  return std::make_unique<Limiter::Share>(runner.limiter(), [&runner] { runner.nudge(); });
+}
+
 Schedule::Schedule(const graph::Graph& graph, unsigned parallelism,
-                   const std::map<std::string, Duration>& costs)
-    : parallelism_(std::max(1u, parallelism)) {
+                   const std::map<std::string, Duration>& costs,
+                   std::unique_ptr<Limiter::Share> share)
+    : share_(std::move(share)), parallelism_(std::max(1u, parallelism)) {
   const std::vector<std::string> order = graph.order();
   entries_.resize(order.size());
   ids_.reserve(order.size());
@@ -51,6 +57,7 @@ void Schedule::ready(Id id, Tick since) {
     count_acting(entry, +1);
   }
   if (closed_ && !entry.acting) {  // it is never offered again
+    give_back_ahead(entry);
     give_back(entry);
     give_back_kept(entry);
     return;
@@ -69,7 +76,12 @@ void Schedule::set_lanes(const std::string& address, std::vector<Lane> lanes) {
         lane_ids_.try_emplace(std::move(lane.name), static_cast<LaneId>(lanes_.size()));
     const LaneId named = found->second;
     const unsigned width = std::max(1u, lane.width);
-    if (is_new) lanes_.push_back({width, 0, false, {}, {}, lane.one_first});
+    if (is_new) {
+      LaneState& made = lanes_.emplace_back();
+      made.width = width;
+      made.one_first = lane.one_first;
+      if (lane.shared && share_) made.shared = found->first;
+    }
     if (!lane.turn.empty()) lanes_[named].turn = std::move(lane.turn);
     lanes_[named].width = std::min(lanes_[named].width, width);
     const auto use = std::find_if(entry.uses.begin(), entry.uses.end(),
@@ -82,8 +94,11 @@ void Schedule::set_lanes(const std::string& address, std::vector<Lane> lanes) {
   }
   // It may stand in the queue of a lane that it no longer wants.
   if (!entry.queued_at) return;
-  lanes_[*entry.queued_at].queue.erase(entry.rank);
+  LaneState& left = lanes_[*entry.queued_at];
+  left.queue.erase(entry.rank);
   entry.queued_at.reset();
+  leave_if_unwanted(left);
+  give_back_ahead(entry);
   ready(id, entry.rank.since);
 }
 
@@ -92,14 +107,13 @@ bool Schedule::has(const Entry& entry, LaneId lane) {
          std::find(entry.kept.begin(), entry.kept.end(), lane) != entry.kept.end();
 }
 
-std::optional<Schedule::LaneId> Schedule::full_lane(const Entry& entry) const {
+std::optional<Schedule::LaneId> Schedule::occupy(Entry& entry) {
   for (const Use& use : entry.uses) {
-    if (!lanes_[use.lane].room() && !has(entry, use.lane)) return use.lane;
+    if (lanes_[use.lane].room() || has(entry, use.lane)) continue;
+    give_back_ahead(entry);
+    return use.lane;
   }
-  return std::nullopt;
-}
-
-void Schedule::occupy(Entry& entry) {
+  if (const auto full = take_shared(entry)) return full;
   for (const Use& use : entry.uses) {
     if (has(entry, use.lane)) continue;
     ++lanes_[use.lane].used;
@@ -108,11 +122,60 @@ void Schedule::occupy(Entry& entry) {
                                                 : entry.busy;
     holds.push_back(use.lane);
   }
+  // Those that wait for the same lane queue for the next slot.
+  for (const LaneId lane : std::exchange(entry.ahead, {})) wake_one(lane);
+  return std::nullopt;
+}
+
+/// Slots are taken in the order of their names, and kept while the next one is waited for. All runs
+/// do so in the same order, so no two of them can wait for each other; and the names are such that
+/// what is held for long (download/, import/) comes before what is held for a call (pve/).
+std::optional<Schedule::LaneId> Schedule::take_shared(Entry& entry) {
+  using Elsewhere = LaneState::Elsewhere;
+  if (!share_) return std::nullopt;
+  std::vector<LaneId> wanted;
+  for (const Use& use : entry.uses)
+    if (!lanes_[use.lane].shared.empty() && !has(entry, use.lane)) wanted.push_back(use.lane);
+  std::sort(wanted.begin(), wanted.end(),
+            [&](LaneId a, LaneId b) { return lanes_[a].shared < lanes_[b].shared; });
+  for (const LaneId id : wanted) {
+    if (std::find(entry.ahead.begin(), entry.ahead.end(), id) != entry.ahead.end()) continue;
+    LaneState& lane = lanes_[id];
+    const bool taken = share_->take(lane.shared, lane.width);
+    set_elsewhere(lane, taken ? Elsewhere::No : Elsewhere::Queued);
+    if (!taken) return id;
+    entry.ahead.push_back(id);
+  }
+  return std::nullopt;
+}
+
+void Schedule::give_back_ahead(Entry& entry) {
+  for (const LaneId lane : std::exchange(entry.ahead, {})) {
+    share_->give_back(lanes_[lane].shared);
+    wake_one(lane);
+  }
+}
+
+/// Nothing of this run waits there any more: the next run may have the slot.
+void Schedule::leave_if_unwanted(LaneState& lane) {
+  if (lane.elsewhere == LaneState::Elsewhere::No || lane.woke || !lane.queue.empty()) return;
+  set_elsewhere(lane, LaneState::Elsewhere::No);
+  share_->leave(lane.shared);
+}
+
+void Schedule::set_elsewhere(LaneState& lane, LaneState::Elsewhere now) {
+  const bool queued = lane.elsewhere != LaneState::Elsewhere::No;
+  const bool queues = now != LaneState::Elsewhere::No;
+  if (queues && !queued) ++elsewhere_;
+  if (!queues && queued) --elsewhere_;
+  lane.elsewhere = now;
 }
 
 void Schedule::wake_one(LaneId id) {
   LaneState& lane = lanes_[id];
+  leave_if_unwanted(lane);
   if (lane.woke || !lane.room() || lane.queue.empty()) return;
+  if (lane.elsewhere == LaneState::Elsewhere::Queued) return;  // until a slot is set aside for it
   const Rank rank = *lane.queue.begin();
   lane.queue.erase(lane.queue.begin());
   lane.woke = true;
@@ -123,6 +186,7 @@ void Schedule::wake_one(LaneId id) {
 
 void Schedule::release(LaneId id) {
   --lanes_[id].used;
+  if (!lanes_[id].shared.empty()) share_->give_back(lanes_[id].shared);
   wake_one(id);
 }
 
@@ -131,22 +195,28 @@ std::optional<std::string> Schedule::next(Tick now) {
   while (!later_.empty() && later_.begin()->first <= now_) {
     const auto [when, id] = *later_.begin();
     later_.erase(later_.begin());
+    entries_[id].due.reset();
     ready(id, when);
   }
+  if (elsewhere_ > 0)
+    for (const std::string& name : share_->take_offers()) {
+      const LaneId id = lane_ids_.at(name);
+      if (lanes_[id].elsewhere != LaneState::Elsewhere::Queued) continue;  // it has been used
+      set_elsewhere(lanes_[id], LaneState::Elsewhere::Offered);
+      wake_one(id);
+    }
   while (in_flight_ < parallelism_ && !ready_.empty()) {
     Entry& entry = entries_[ready_.begin()->id];
     ready_.erase(ready_.begin());
     const std::optional<LaneId> woken_by = entry.woken_by;
     entry.woken_by.reset();
     if (woken_by) lanes_[*woken_by].woke = false;
-    const std::optional<LaneId> full = full_lane(entry);
+    const std::optional<LaneId> full = occupy(entry);
     if (full) {
       lanes_[*full].queue.insert(entry.rank);
       entry.queued_at = full;
       const std::string& turn = lanes_[*full].turn;
       if (!turn.empty() && !woken_by) queued_.push_back({entry.address, turn});
-    } else {
-      occupy(entry);
     }
     if (woken_by) wake_one(*woken_by);
     if (full) continue;
@@ -180,11 +250,21 @@ void Schedule::again(const std::string& address, Tick when) {
   entry.phase = Phase::Waiting;
   count_acting(entry, +1);
   if (!closed_ || entry.acting) {
+    entry.due = when;
     later_.insert({when, id});
   } else {
     give_back(entry);
     give_back_kept(entry);
   }
+}
+
+void Schedule::sooner(const std::string& address, Tick when) {
+  const Id id = id_of(address);
+  Entry& entry = entries_[id];
+  if (!entry.due || *entry.due <= when) return;
+  later_.erase({*entry.due, id});
+  entry.due = when;
+  later_.insert({when, id});
 }
 
 void Schedule::hold(const std::string& address) {
@@ -268,6 +348,8 @@ void Schedule::close() {
   closed_ = true;
   const auto keeps = [&](Id id) { return entries_[id].acting; };
   std::erase_if(later_, [&](const auto& entry) { return !keeps(entry.second); });
+  for (Entry& entry : entries_)
+    if (!entry.acting) entry.due.reset();
   for (LaneState& lane : lanes_) {
     std::erase_if(lane.queue, [&](const Rank& rank) { return !keeps(rank.id); });
     lane.woke = false;
@@ -279,6 +361,8 @@ void Schedule::close() {
   }
   for (Entry& entry : entries_)
     if (entry.phase == Phase::Waiting && !entry.acting) {
+      entry.queued_at.reset();
+      give_back_ahead(entry);
       give_back(entry);
       give_back_kept(entry);
     }

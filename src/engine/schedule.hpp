@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "engine/limiter.hpp"
 #include "engine/resource.hpp"
 #include "graph/graph.hpp"
 
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +19,10 @@
 #include <vector>
 
 namespace rocca::engine {
+
+class Runner;
+/// A run's part in the limits of its process; a free slot nudges the runner.
+std::unique_ptr<Limiter::Share> share_of(Runner& runner);
 
 /// Which call of which step may start now. Pure: no thread, clock or socket. The same sequence of
 /// questions and answers gives the same order, always.
@@ -29,10 +35,12 @@ class Schedule {
   enum class Outcome { Settled, Failed };
 
   /// Steps and their arrows; `parallelism` caps calls in flight over all. `costs` says how long a
-  /// step takes, as far as that is known; what is not named counts one second. Error(Bug) names a
-  /// cycle in full.
+  /// step takes, as far as that is known; what is not named counts one second. `share`: shared
+  /// lanes are held over all runs of the process; without it they are this schedule's own.
+  /// Error(Bug) names a cycle in full.
   Schedule(const graph::Graph& graph, unsigned parallelism,
-           const std::map<std::string, Duration>& costs = {});
+           const std::map<std::string, Duration>& costs = {},
+           std::unique_ptr<Limiter::Share> share = nullptr);
 
   /// The step whose next call may start now, if any: what it needs has settled, its time has come,
   /// and its lanes have room. It is in flight, and holds its Act lanes, until it is told otherwise.
@@ -51,6 +59,9 @@ class Schedule {
 
   /// The call ended and the step goes on with another one, not before `when`.
   void again(const std::string& address, Tick when);
+  /// It waits for its next call, and need not wait any longer than until `when`. Without effect for
+  /// a step that does not wait for a time.
+  void sooner(const std::string& address, Tick when);
   /// The call ended, and the step waits for something that the schedule knows nothing of (its
   /// record becoming durable), until `again` or `settle`.
   void hold(const std::string& address);
@@ -73,6 +84,8 @@ class Schedule {
   bool done() const noexcept;
   /// When the earliest waiting step wants its next call; nothing: only an ending call helps.
   std::optional<Tick> next_wake() const;
+  /// A step waits for a slot that another run has: its Share is woken when there is one.
+  bool waits_for_other_runs() const noexcept { return elsewhere_ > 0; }
 
   std::size_t in_flight() const noexcept { return in_flight_; }
 
@@ -106,7 +119,10 @@ class Schedule {
     std::vector<LaneId> held;  // Act lanes
     std::vector<LaneId> kept;  // Step lanes
     std::vector<LaneId> busy;  // Call lanes of the call in flight
-    Rank rank;                 // under which it stands in a queue
+    /// Slots of shared lanes that it has taken while it waits for another one.
+    std::vector<LaneId> ahead;
+    std::optional<Tick> due;  // among those that wait for a time
+    Rank rank;                // under which it stands in a queue
     std::optional<LaneId> queued_at;
     std::optional<LaneId> woken_by;
   };
@@ -119,6 +135,9 @@ class Schedule {
     std::set<Rank> queue;
     std::string turn;
     bool one_first = false;  // and none has settled well yet
+    std::string shared;      // its name among all runs; empty: it is this schedule's own
+    /// Other runs have all slots: this run queues for one, or one was set aside for it.
+    enum class Elsewhere { No, Queued, Offered } elsewhere = Elsewhere::No;
     bool room() const { return used < (one_first ? 1u : width); }
   };
 
@@ -130,8 +149,12 @@ class Schedule {
   static bool has(const Entry& entry, LaneId lane);
   void wake_one(LaneId lane);
   void release(LaneId lane);
-  std::optional<LaneId> full_lane(const Entry& entry) const;
-  void occupy(Entry& entry);
+  /// Takes all lanes of the next call, or names one that has no room.
+  std::optional<LaneId> occupy(Entry& entry);
+  std::optional<LaneId> take_shared(Entry& entry);
+  void give_back_ahead(Entry& entry);
+  void leave_if_unwanted(LaneState& lane);
+  void set_elsewhere(LaneState& lane, LaneState::Elsewhere now);
   void count_acting(const Entry& entry, int by);
 
   std::vector<Entry> entries_;
@@ -142,6 +165,8 @@ class Schedule {
   std::set<std::pair<Tick, Id>> later_;
   std::vector<Queued> queued_;
   Tick now_{};
+  std::unique_ptr<Limiter::Share> share_;
+  std::size_t elsewhere_ = 0;  // lanes for which this run queues
   unsigned parallelism_;
   std::size_t in_flight_ = 0;
   std::size_t held_ = 0;

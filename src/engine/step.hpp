@@ -37,6 +37,7 @@ struct Step {
   Receipt receipt;
   Progress progress;
   std::optional<Error> error;
+  bool unfinished = false;  // its read goes on with the next call
 
   bool begun = false;
   bool ended = false;

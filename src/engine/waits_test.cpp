@@ -2,6 +2,7 @@
 
 #include "engine/execute.hpp"
 #include "engine/toy_test_support.hpp"
+#include "engine/unfinished.hpp"
 
 #include <gmock/gmock.h>
 
@@ -31,12 +32,16 @@ class Waiter final : public Resource {
   std::string reason = "the leader";
   bool explains_itself = false;
   mutable unsigned explained = 0;
+  std::function<void(World&)> watch;
+  unsigned parts = 1;  // of a search that each read is
+  mutable unsigned read_parts = 0;
 
   const std::string& address() const override { return address_; }
   std::vector<std::string> needs() const override { return {}; }
   std::string wanted() const override { return "well"; }
   std::optional<Live> read(World& world) const override {
     return world.site.exchange("read " + address_, [&]() -> std::optional<Live> {
+      if (++read_parts % parts != 0) throw Unfinished("searching");
       return Live{"", {{"well", well_when_read(since()) ? "yes" : "no"}}, {}};
     });
   }
@@ -55,7 +60,9 @@ class Waiter final : public Resource {
   Progress probe(World& world, const Receipt&) const override {
     return world.site.exchange("probe " + address_, [&]() -> Progress {
       if (well_when_probed(since())) return Ready{};
-      return NotYet{reason, 5s};
+      NotYet wait{reason, watch ? 60s : 5s};
+      wait.watch = watch;
+      return wait;
     });
   }
   Receipt destroy(World&, const Live&) const override { return {}; }
@@ -210,6 +217,94 @@ TEST(Waits, ATimeoutIsExplainedWhenItHappensAndNotWhenTheRunEnds) {
   }
   EXPECT_TRUE(failed);
   EXPECT_GE(report.took, 20min);
+}
+
+// ---- watches and searches: waits that hold no thread
+
+/// Parks its call for this long of virtual time, or until it is told to stop.
+std::function<void(World&)> listening(WaitRig& rig, Duration duration, unsigned& watches) {
+  return [&rig, duration, &watches](World& world) {
+    ++watches;
+    rig.fibers->park([&](std::function<void()> wake) {
+      rig.time.after(duration, wake);
+      rig.time.after(1s, [&world, wake] {
+        if (world.stop.stop_requested()) wake();
+      });
+    });
+  };
+}
+
+TEST(Waits, AWatchEndsAWaitEarlyAndHoldsNoLane) {
+  WaitRig rig;
+  unsigned watches = 0;
+  rig.waiter->well_when_read =
+      rig.waiter->well_when_probed = [](Duration since) { return since > 20s; };
+  rig.waiter->watch = listening(rig, 7s, watches);
+  // Only one call at a time: the watch must not count as one.
+  rig.options.parallelism = 1;
+  toy::Wish other = wish("other/b");
+  other.takes = 3s;
+  rig.desired.wanted.merge(resources({other}));
+  const Report report = rig.up();
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(watches, 3u);
+  EXPECT_LT(report.took, 23s) << "each watch ended a wait of a minute";
+  EXPECT_LT(report.steps.at("other/b").took, 6s) << "it did not wait for the watch";
+}
+
+TEST(Waits, AWatchThatFailsIsOnlyTheNextAsking) {
+  WaitRig rig;
+  unsigned watches = 0;
+  rig.waiter->well_when_read =
+      rig.waiter->well_when_probed = [](Duration since) { return since > 2s; };
+  rig.waiter->watch = [&](World&) {
+    ++watches;
+    rig.fibers->park([&](std::function<void()> wake) { rig.time.after(1s, std::move(wake)); });
+    throw toy::unreachable();
+  };
+  EXPECT_TRUE(rig.up().ok());
+  EXPECT_GE(watches, 2u);
+}
+
+TEST(Waits, AWaitMayTimeOutWhileItsWatchListens) {
+  WaitRig rig{5s};
+  unsigned watches = 0;
+  rig.waiter->watch = listening(rig, 1h, watches);
+  const Report report = rig.up();
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.steps.at("member/a").error->fault(), Fault::Timeout);
+  EXPECT_EQ(watches, 1u) << "one watch at a time";
+}
+
+TEST(Waits, AStopEndsWatches) {
+  WaitRig rig;
+  unsigned watches = 0;
+  rig.waiter->watch = listening(rig, 1h, watches);
+  const Plan plan = rig.plan();
+  rig.time.after(500ms, [&] { rig.stop.request_stop(); });
+  const Report report = rig.run(plan);
+  EXPECT_TRUE(report.interrupted);
+  EXPECT_EQ(watches, 1u);
+  EXPECT_LT(report.took, 5s);
+}
+
+TEST(Waits, ASearchIsReadInPartsAndNoPartCountsAsATry) {
+  WaitRig rig;
+  rig.waiter->parts = 10;
+  rig.waiter->well_when_read = [](Duration) { return true; };
+  const Plan plan = rig.plan();
+  EXPECT_TRUE(plan.steps.empty());
+  EXPECT_THAT(plan.failed, IsEmpty());
+  EXPECT_EQ(rig.count("read member/a"), 10u);
+}
+
+TEST(Waits, ASearchInAStepIsReadInPartsAsWell) {
+  WaitRig rig;
+  rig.waiter->parts = 10;
+  rig.waiter->well_when_read =
+      rig.waiter->well_when_probed = [](Duration since) { return since > 30s; };
+  EXPECT_TRUE(rig.up().ok());
+  EXPECT_EQ(rig.waiter->read_parts % 10, 0u);
 }
 
 }  // namespace
