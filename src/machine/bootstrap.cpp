@@ -224,10 +224,7 @@ class BootstrapKind final : public Thing {
 
   Progress until_members(World& world, const std::string& where, const talos::Sight& sight) const {
     const talos::Progress healthy = talos::until_etcd(sight);
-    if (!healthy.done) {
-      until_told(world, where, Told::Etcd);
-      return NotYet{healthy.waiting_for, 50ms};
-    }
+    if (!healthy.done) return until_told(healthy.waiting_for, where, Told::Etcd);
     if (!has_members(world, where)) return not_yet(world, "etcd to have a leader");
     return Ready{};
   }
@@ -246,8 +243,7 @@ class BootstrapKind final : public Thing {
     if (etcd == Etcd::Unknown) return not_yet(world, talos::until_secure(sight).waiting_for);
     const Duration waited = world.survey.waiting_since(address());
     if (waited > on_its_way && !talos::maybe_bootstrapped(sight)) return Ready{};
-    until_told(world, where, Told::Etcd);
-    return NotYet{"etcd, which is " + words, 50ms};
+    return until_told("etcd, which is " + words, where, Told::Etcd);
   }
 
   Wish wish_;

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "base/strings.hpp"
+#include "engine/unfinished.hpp"
 #include "machine/kinds.hpp"
 #include "machine/quorum.hpp"
 #include "platform/kinds.hpp"
@@ -21,7 +22,9 @@ using namespace std::chrono_literals;
 // In its own subnet a machine that is there answers at once.
 constexpr Duration short_knock = 150ms;
 constexpr std::size_t at_a_glance = 16;
-// Who stops a run does not want to wait for longer.
+// No call takes its thread for longer.
+constexpr Duration longest_part = 1s;
+// A watch is renewed after so long, in case its connection is dead.
 constexpr Duration listens = 5s;
 // A node is silent while it boots: its lease is as it was, most likely.
 constexpr Duration boots = 30s;
@@ -98,23 +101,28 @@ std::optional<Cidr> searchable(const spec::Spec& spec) {
 std::optional<std::string> search(World& world, const Cidr& subnet, const Uuid& uuid,
                                   const std::string& host_name, Effort effort) {
   Search& found = world.survey.search;
-  const std::size_t begun = found.rounds();
-  do {
-    std::optional<std::string> here;
-    // All of them, even once it is found: nobody else asks these in this round.
-    for (const IpAddress& address : found.next(subnet, at_a_glance)) {
-      const std::string where = to_string(address);
-      const auto who = who_is_at(world, where, host_name, short_knock);
-      if (who) found.met(*who, where);
-      if (who == uuid) here = where;
+  const std::size_t begun = found.begin(uuid);
+  const Tick until = world.clock.tick() + longest_part;
+  std::optional<std::string> here;
+  for (std::size_t asked = 0; asked < at_a_glance && world.clock.tick() < until; ++asked) {
+    const std::vector<IpAddress> next = found.next(subnet, 1);
+    if (next.empty()) break;  // the end of a round
+    const std::string where = to_string(next.front());
+    const auto who = who_is_at(world, where, host_name, short_knock);
+    if (who) found.met(*who, where);
+    if (who == uuid) {
+      here = where;
+      break;
     }
-    if (here) return here;
-    // Somebody else may have met it meanwhile; where it was before does not count.
-    if (const auto elsewhere = found.find(uuid);
-        elsewhere && who_is_at(world, *elsewhere, host_name, short_knock) == uuid)
-      return elsewhere;
-  } while (effort == Effort::Search && found.rounds() == begun);
-  return std::nullopt;
+  }
+  // Another step may have met it meanwhile; where it was before does not count.
+  if (const auto elsewhere = here ? std::nullopt : found.find(uuid);
+      elsewhere && who_is_at(world, *elsewhere, host_name, short_knock) == uuid)
+    here = elsewhere;
+  if (!here && effort == Effort::Search && found.rounds() == begun)
+    throw engine::Unfinished(fmt::format("searching {}", to_string(subnet)));
+  found.end(uuid);
+  return here;
 }
 
 }  // namespace
@@ -143,18 +151,18 @@ Glance glance(World& world, const std::string& address, talos::Detail detail) {
   return seen;
 }
 
-void until_told(World& world, const std::string& address, Told what) {
-  bool present = true;  // the first is how it is now
-  try {
+NotYet until_told(std::string waiting_for, std::string address, Told what) {
+  NotYet wait{std::move(waiting_for), listens + 1s};
+  wait.watch = [address = std::move(address), what](World& world) {
+    bool present = true;  // the first is how it is now
     world.talos(address).watch_resource(
         "runtime",
         what == Told::Etcd ? "Services.v1alpha1.talos.dev" : "MachineStatuses.runtime.talos.dev",
         what == Told::Etcd ? "etcd" : "machine",
         [&](const std::optional<talos::Resource>&) { return std::exchange(present, false); },
         listens);
-  } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;  // whatever it was: the next look shows it
-  }
+  };
+  return wait;
 }
 
 std::optional<std::string> address_of_vm(World& world, const Fields& vm, const Uuid& uuid) {
@@ -190,6 +198,11 @@ Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
     world.survey.wait_anew(silence);
     return told_at(address);
   };
+  const auto subnet = searchable(spec);
+  // Before the first part of a search everything else was asked.
+  const bool searched = subnet && effort == Effort::Search && met.begun(uuid);
+  if (searched)
+    if (const auto there = search(world, *subnet, uuid, name, effort)) return found(*there);
   const auto this_run = met.find(uuid);
   const std::string last =
       this_run ? *this_run : fact(world.known(machine_address(node)), "address");
@@ -202,10 +215,9 @@ Whereabouts whereabouts(World& world, const std::string& node, const Uuid& uuid,
     if (const auto told = ask_agent(world, *vm)) return told_at(*told);
   if (vm)
     if (const auto near = ask_neighbours(world, *vm, uuid, name)) return found(*near);
-  const auto subnet = searchable(spec);
   const bool still_boots = this_run && !who && silent < boots;
   const bool agent_may_speak = has_agent(wanted) && silent < agent_starts;
-  if (subnet && !still_boots && !agent_may_speak)
+  if (subnet && !searched && !still_boots && !agent_may_speak)
     if (const auto there = search(world, *subnet, uuid, name, effort)) return found(*there);
   // Its lease may have gone to another machine, which must not be taken for it.
   if (!last.empty() && !who) return {last, ""};

@@ -17,7 +17,8 @@ struct Whereabouts {
   Duration ask_again = std::chrono::seconds{5};
 };
 
-/// How long one look may take: a glance asks a few addresses of the subnet, a search all of them.
+/// How much of the subnet is asked: a glance asks a few addresses, a search all of them. A search
+/// throws engine::Unfinished after each part, and goes on when it is called again.
 enum class Effort { Glance, Search };
 
 /// The address that the spec gives; with DHCP the one that was found last, as long as the machine
@@ -51,10 +52,10 @@ struct Glance {
 Glance glance(World& world, const std::string& address,
               talos::Detail detail = talos::Detail::Services);
 
-/// Returns when the node tells that this has changed, and after a while in any case. The call is
-/// under way meanwhile, so it is for the few nodes that all others wait for.
+/// A wait that is over as soon as the node reports that this has changed. It costs a connection
+/// while it lasts, so it is for the few nodes that all others wait for.
 enum class Told { Etcd, Stage };
-void until_told(World& world, const std::string& address, Told what);
+NotYet until_told(std::string waiting_for, std::string address, Told what);
 
 /// Why a node could never be found: it has no address, no guest agent, and no subnet that can be
 /// searched. Empty: it can.

@@ -319,6 +319,9 @@ class MachineKind final : public Thing {
   std::optional<engine::Explanation> explain(World& world) const override {
     return explain_node(world, wish_.node);
   }
+  std::vector<Lane> explain_lanes() const override {
+    return wish_.host.empty() ? std::vector<Lane>{} : std::vector{host_lane(wish_.host)};
+  }
 
   /// A machine that is to have another name leaves under its old one first.
   Fields claims() const override {

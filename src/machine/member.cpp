@@ -28,6 +28,7 @@ class MemberKind final : public Thing {
  public:
   struct Wish {
     std::string node, host_name;
+    std::string host;  // of its VM; empty: it has none
     bool control_plane = false;
     Duration timeout{};
     BegunRemoval removal{};  // that was interrupted: the spec wants the node again
@@ -81,9 +82,8 @@ class MemberKind final : public Thing {
     std::optional<Told> told;
     const std::string problem = trouble(world, &told);
     if (!problem.empty() && wish_.control_plane && told) {
-      // It tells by itself; the others are many.
-      until_told(world, address_of(world, wish_.node), *told);
-      return NotYet{problem, 50ms};
+      // It reports by itself; workers are too many for that.
+      return until_told(problem, address_of(world, wish_.node), *told);
     }
     if (!problem.empty()) return NotYet{problem, world.survey.look_again(address(), coming_up())};
     world.survey.wait_over(address());
@@ -110,6 +110,9 @@ class MemberKind final : public Thing {
   bool explains() const override { return true; }
   std::optional<engine::Explanation> explain(World& world) const override {
     return explain_node(world, wish_.node);
+  }
+  std::vector<Lane> explain_lanes() const override {
+    return wish_.host.empty() ? std::vector<Lane>{} : std::vector{host_lane(wish_.host)};
   }
   // All wait for etcd and the API behind it; a worker is there when it is there.
   Duration takes() const override { return wish_.control_plane ? 20s : 5s; }
@@ -224,6 +227,9 @@ Made make_member(const Cluster& cluster, const Ground& ground, const spec::Node&
   MemberKind::Wish wish;
   wish.node = node.name;
   wish.host_name = node.host_name;
+  if (const auto chosen = cluster.lock.nodes.find(node.name);
+      node.machine && chosen != cluster.lock.nodes.end())
+    wish.host = chosen->second.host;
   wish.control_plane = node.control_plane();
   wish.timeout = cluster.spec.timeouts.boot + cluster.spec.timeouts.bootstrap;
   wish.removal = find_begun_removal(ground, node.name);

@@ -81,7 +81,9 @@ std::string fact(const std::optional<Fields>& facts, const std::string& name) {
 }
 
 Lane host_lane(const std::string& host) {
-  return {"pve/" + host, proxmox::Lanes::per_host, Lane::Hold::Call};
+  Lane lane{"pve/" + host, proxmox::Lanes::per_host, Lane::Hold::Call};
+  lane.shared = true;
+  return lane;
 }
 
 Lane disturbing_lane() {

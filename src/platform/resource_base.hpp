@@ -64,7 +64,9 @@ std::string fact(const std::optional<Fields>& facts, const std::string& name);
 
 // ---- what many kinds do with Proxmox
 
-/// The lane of a host's API: its daemon has three workers.
+/// The lane of a host's API: its daemon has three workers, for all clusters together. A host is
+/// known by its name alone: two Proxmox clusters with a host of one name share the three, because
+/// nothing that is read anyway tells them apart.
 Lane host_lane(const std::string& host);
 /// What disturbs a control plane holds it: etcd can do without one of them, not two.
 Lane disturbing_lane();

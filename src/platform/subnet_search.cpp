@@ -34,6 +34,21 @@ std::vector<IpAddress> Search::next(const Cidr& subnet, std::size_t count) {
   return addresses;
 }
 
+std::size_t Search::begin(const Uuid& uuid) {
+  const std::lock_guard lock{mutex_};
+  return begun_.try_emplace(uuid, rounds_).first->second;
+}
+
+bool Search::begun(const Uuid& uuid) const {
+  const std::lock_guard lock{mutex_};
+  return begun_.contains(uuid);
+}
+
+void Search::end(const Uuid& uuid) {
+  const std::lock_guard lock{mutex_};
+  begun_.erase(uuid);
+}
+
 std::size_t Search::rounds() const {
   const std::lock_guard lock{mutex_};
   return rounds_;

@@ -29,9 +29,15 @@ class Search {
   /// How often all addresses have been handed out.
   std::size_t rounds() const;
 
+  /// The search for a machine is done in parts: the round in which the first of them began.
+  std::size_t begin(const Uuid& uuid);
+  bool begun(const Uuid& uuid) const;
+  void end(const Uuid& uuid);
+
  private:
   mutable std::mutex mutex_;
   std::map<Uuid, std::string> met_;
+  std::map<Uuid, std::size_t> begun_;  // searches under way, with their first round
   std::uint64_t next_ = 0;
   std::size_t rounds_ = 0;
 };

@@ -206,9 +206,14 @@ class ImageKind final : public Thing {
 
   std::vector<Lane> lanes(const Change* change) const override {
     std::vector<Lane> lanes{host_lane(wish_.lair.host)};
-    if (change != nullptr)
-      lanes.push_back(
-          {fmt::format("download/{}@{}", wish_.lair.storage, wish_.lair.host), 2, Lane::Hold::Act});
+    if (change == nullptr) return lanes;
+    Lane storage{fmt::format("download/{}@{}", wish_.lair.storage, wish_.lair.host), 2,
+                 Lane::Hold::Act};
+    // Another cluster may want the same file: it finds it there when this download is over.
+    Lane file{"download/" + address(), 1, Lane::Hold::Act};
+    storage.shared = file.shared = true;
+    lanes.push_back(std::move(storage));
+    lanes.push_back(std::move(file));
     return lanes;
   }
   Duration patience(const Change&) const override { return 45min; }

@@ -281,8 +281,10 @@ class VmKind final : public Thing {
   Lane import_lane() const {
     const std::string where = fmt::format("{}@{}", wish_.disks.front().storage, wish_.host);
     constexpr unsigned width = proxmox::Lanes::imports_per_storage;
-    return {"import/" + where, width, Lane::Hold::Act,
-            fmt::format("{} disks at a time on {}", width, where)};
+    Lane lane{"import/" + where, width, Lane::Hold::Act,
+              fmt::format("{} disks at a time on {}", width, where)};
+    lane.shared = true;
+    return lane;
   }
 
   /// What would be refused half-way is refused in the plan.
