@@ -269,7 +269,7 @@ std::vector<Drift> Run::drift() {
   std::vector<Drift>& all = findings.all;
   add_ignored(look, all);
   if (!impl.cluster.proxmox || all.empty()) return all;
-  impl.with_world(look, [&](World& world) {
+  impl.with_proxmox(look, [&](World& world) {
     TaskLogs logs{world, impl.cluster.spec};
     for (Drift& drift : all) {
       if (engine::kind_of(drift.address) != "vm") continue;

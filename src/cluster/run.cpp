@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "cluster/run_impl.hpp"
-#include "engine/schedule.hpp"
+#include "engine/fan_out.hpp"
 #include "kubernetes/addon_source.hpp"
 #include "kubernetes/expand.hpp"
 #include "kubernetes/handover.hpp"
@@ -113,24 +113,25 @@ void RunWorlds::learn(const std::string& address, const std::optional<Fields>& f
 
 // ---- one look at the world
 
-void Run::Impl::call(const std::string& name, const std::function<void()>& body) {
-  std::exception_ptr escaped;
-  bool over = false;
-  doors.runner.start(name, [&] {
-    try {
-      body();
-    } catch (...) {
-      escaped = std::current_exception();
-    }
-  });
-  while (!over)
-    for (const std::string& ended : doors.runner.wait_until({})) over = over || ended == name;
-  if (escaped) std::rethrow_exception(escaped);
+void Run::Impl::call(const std::string& name, const std::function<void()>& body,
+                     const std::vector<engine::Lane>& lanes) {
+  engine::FanOut how;
+  how.lanes = [&](const std::string&) { return lanes; };
+  engine::fan_out(doors.runner, {name}, how, [&](const std::string&) { body(); });
 }
 
 void Run::Impl::with_world(Look& look, const std::function<void(World&)>& body) {
   RunWorlds worlds{cluster, look.survey, look.known, doors};
   call("survey", [&] { worlds.with("", stop, body); });
+}
+
+void Run::Impl::with_proxmox(Look& look, const std::function<void(World&)>& body) {
+  std::vector<engine::Lane> lanes;
+  if (cluster.spec.proxmox)
+    for (const auto& host : cluster.spec.proxmox->hosts) lanes.push_back(host_lane(*host));
+  RunWorlds worlds{cluster, look.survey, look.known, doors};
+  call(
+      "inventory", [&] { worlds.with("", stop, body); }, lanes);
 }
 
 void Run::Impl::load(Look& look) {
@@ -263,6 +264,18 @@ std::optional<proxmox::Vmid> Run::Impl::vmid_of(const spec::Node& node) const {
   return static_cast<proxmox::Vmid>(*chosen->second.vmid);
 }
 
+void Run::Impl::choose_and_reserve(const spec::Lock& kept, Choices& choices) {
+  // Another run of this process may have chosen ids that no VM has yet.
+  vmids.reserve([&](const engine::Reservations::Ids& of_others) {
+    for (const std::uint64_t id : of_others) choices.taken.insert(static_cast<proxmox::Vmid>(id));
+    cluster.lock = choose(cluster.spec, kept, choices);
+    engine::Reservations::Ids ours;
+    for (const auto& [node, chosen] : cluster.lock.nodes)
+      if (chosen.vmid) ours.insert(*chosen.vmid);
+    return ours;
+  });
+}
+
 void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked>& marked) {
   Choices choices;
   for (const proxmox::VmRow& row : look.survey.rows(world.proxmox()))
@@ -296,7 +309,7 @@ void Run::Impl::choose_places(Look& look, World& world, const std::vector<Marked
       if (!host.online) choices.offline_hosts.insert(host.name);
   }
   const spec::Lock before = cluster.lock;
-  cluster.lock = choose(cluster.spec, before, choices);
+  choose_and_reserve(before, choices);
   verify_ids(look, world, before, choices);
 }
 
@@ -346,7 +359,7 @@ std::unique_ptr<Look> Run::Impl::look_up() {
       throw;
     }
   if (cluster.proxmox)
-    with_world(*look, [&](World& world) {
+    with_proxmox(*look, [&](World& world) {
       proxmox::Client& client = world.proxmox();
       expect_vms(*look, world);
       marked = look->survey.marked(client, scan, &look->unasked);
@@ -381,40 +394,35 @@ std::unique_ptr<Look> Run::Impl::look_up() {
 /// itself goes from one to the next. Whoever does not answer is asked again there, which says so.
 void Run::Impl::read_ahead(Look& look, const Survey::Scan& scan) {
   std::vector<proxmox::VmRow> rows;
-  with_world(look, [&](World& world) {
+  with_proxmox(look, [&](World& world) {
     look.survey.refresh(world.proxmox());
     for (proxmox::VmRow& row : look.survey.rows(world.proxmox()))
       // What a host that is off has is unknown: one question is enough there.
       if (!row.is_container && row.status != "unknown" && scan.asks(row))
         rows.push_back(std::move(row));
   });
-  graph::Graph graph;
+  std::vector<std::string> names;
   std::map<std::string, const proxmox::VmRow*> by_name;
   for (const proxmox::VmRow& row : rows) {
-    const std::string name = fmt::format("{} {}", row.node, row.vmid);
-    graph.add(name);
-    by_name.emplace(name, &row);
+    names.push_back(fmt::format("{} {}", row.node, row.vmid));
+    by_name.emplace(names.back(), &row);
   }
-  engine::Schedule schedule{graph, std::min(options.parallelism, looks_at_once)};
-  for (const auto& [name, row] : by_name) schedule.set_lanes(name, {host_lane(row->node)});
   RunWorlds worlds{cluster, look.survey, look.known, doors};
-  const std::stop_callback wake{stop, [&] { doors.runner.nudge(); }};
-  const auto read = [&](const std::string& name, const proxmox::VmRow& row) {
+  engine::FanOut how;
+  how.parallelism = std::min(options.parallelism, looks_at_once);
+  how.stop = stop;
+  how.lanes = [&](const std::string& name) {
+    return std::vector{host_lane(by_name.at(name)->node)};
+  };
+  engine::fan_out(doors.runner, names, how, [&](const std::string& name) {
+    const proxmox::VmRow& row = *by_name.at(name);
     try {
       worlds.with(name, stop,
                   [&](World& world) { look.survey.config(world.proxmox(), row.node, row.vmid); });
     } catch (const Error&) {
       // The scan meets it again.
     }
-  };
-  while (!schedule.done()) {
-    if (stop.stop_requested()) schedule.close();
-    while (const auto name = schedule.next(doors.runner.now()))
-      doors.runner.start(*name, [&, name = *name] { read(name, *by_name.at(name)); });
-    if (schedule.done()) break;
-    for (const std::string& name : doors.runner.wait_until(schedule.next_wake()))
-      schedule.settle(name, engine::Schedule::Outcome::Settled);
-  }
+  });
 }
 
 /// Workers are asked through control planes once one has answered, and a handshake with each of

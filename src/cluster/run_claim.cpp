@@ -101,7 +101,7 @@ ClaimPlan Run::plan_claim(const std::string& node, proxmox::Vmid vmid) {
   Look look{impl.doors.clock};
   impl.load(look);
   std::optional<Named> named;
-  impl.with_world(look, [&](World& world) { named = look_at_named(world, node, vmid); });
+  impl.with_proxmox(look, [&](World& world) { named = look_at_named(world, node, vmid); });
   return named->plan;
 }
 
@@ -110,7 +110,7 @@ void Run::claim(const ClaimPlan& plan) {
   const auto lock = impl.take_lock();
   Look look{impl.doors.clock};
   impl.load(look);
-  impl.with_world(look, [&](World& world) {
+  impl.with_proxmox(look, [&](World& world) {
     const Named now = look_at_named(world, plan.node, plan.vmid);
     if (now.plan.before != plan.before || now.plan.host != plan.host ||
         now.plan.running != plan.running)

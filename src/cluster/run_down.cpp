@@ -61,14 +61,14 @@ std::unique_ptr<Look> Run::Impl::look_down(const DownOptions& what, bool all) {
   scan.everywhere = true;
   if (cluster.proxmox) {
     read_ahead(*look, scan);
-    with_world(*look, [&](World& world) {
+    with_proxmox(*look, [&](World& world) {
       expect_vms(*look, world);
       marked = look->survey.marked(world.proxmox(), scan, &look->unasked);
     });
   }
   Ground ground{look->prior, {}};
   if (cluster.proxmox && what.purge_images)
-    with_world(*look, [&](World& world) {
+    with_proxmox(*look, [&](World& world) {
       ground.shared_storages = shared_storages(*look, world.proxmox());
     });
   look->desired = expand_down(cluster, ground, marked, what);
@@ -93,7 +93,7 @@ std::unique_ptr<Look> Run::Impl::look_down(const DownOptions& what, bool all) {
 /// All VMs of a host begin at once, and each needs to know what was asked of it lately.
 void Run::Impl::list_tasks(Look& look) {
   if (!cluster.proxmox || look.plan.empty()) return;
-  with_world(look, [&](World& world) {
+  with_proxmox(look, [&](World& world) {
     std::map<std::string, proxmox::Vmid> hosts;
     for (const proxmox::VmRow& row : look.survey.select(
              world.proxmox(), [](const Survey::Candidate& each) { return each.marked; }))
@@ -113,7 +113,7 @@ Remains Run::Impl::what_remains() {
   Remains remains;
   if (!cluster.proxmox) return remains;
   Look after{doors.clock};
-  with_world(after, [&](World& world) {
+  with_proxmox(after, [&](World& world) {
     if (*cluster.spec.talos.boot == spec::Boot::Template &&
         clone_under_way(world, cluster.spec.talos.boot_template))
       remains.more = true;
@@ -245,7 +245,7 @@ std::vector<std::string> Run::loose_volumes() {
   std::vector<std::string> all;
   if (!impl.cluster.proxmox) return all;
   Look look{impl.doors.clock};
-  impl.with_world(look, [&](World& world) {
+  impl.with_proxmox(look, [&](World& world) {
     std::set<std::string> seen;
     for (const auto& host : impl.cluster.spec.proxmox->hosts)
       for (const proxmox::StorageInfo& storage : world.proxmox().storages(*host)) try {

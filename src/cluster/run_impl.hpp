@@ -77,7 +77,8 @@ struct Run::Impl {
         doors(its_doors),
         options(std::move(its_options)),
         stop(std::move(its_stop)),
-        written(cluster.lock) {
+        written(cluster.lock),
+        vmids(doors.runner.reservations(), cluster.id()) {
     doors.storage = folder_storage(doors.files, cluster.spec.folder, doors.storage);
   }
 
@@ -86,6 +87,7 @@ struct Run::Impl {
   RunOptions options;
   std::stop_token stop;
   spec::Lock written;  // as it is stored
+  engine::Reservations::Holder vmids;
   std::unique_ptr<Look> up;
   std::unique_ptr<Look> down;
   std::unique_ptr<Look> blind;   // what is remembered, where Proxmox was out of reach
@@ -99,8 +101,13 @@ struct Run::Impl {
   bool still_counts(const Look* look);
 
   /// Runs `body` as a call of the runner: only there may the doors be used.
-  void call(const std::string& name, const std::function<void()>& body);
+  void call(const std::string& name, const std::function<void()>& body,
+            const std::vector<engine::Lane>& lanes = {});
+  /// For calls that ask nodes, Kubernetes, the Image Factory, files.
   void with_world(Look& look, const std::function<void(World&)>& body);
+  /// For calls that ask Proxmox: with the lanes of all hosts of the spec, because a request that
+  /// names no host is answered by whichever host the endpoint is.
+  void with_proxmox(Look& look, const std::function<void(World&)>& body);
 
   std::unique_ptr<Look> look_up();
   std::unique_ptr<Look> look_down(const DownOptions& how, bool all);
@@ -162,6 +169,8 @@ struct Run::Impl {
   std::set<std::string> shared_storages(Look& look, proxmox::Client& client) const;
   void look_for_missing(Look& look, World& world, std::vector<Marked>& marked);
   std::optional<proxmox::Vmid> vmid_of(const spec::Node& node) const;
+  /// Hosts and ids for new nodes; the ids are reserved against other runs of this process.
+  void choose_and_reserve(const spec::Lock& kept, Choices& choices);
   void choose_places(Look& look, World& world, const std::vector<Marked>& marked);
   /// Chooses other ids for nodes whose id a VM has that the token may not see.
   void verify_ids(Look& look, World& world, const spec::Lock& before, Choices& choices);

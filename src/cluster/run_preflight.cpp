@@ -284,7 +284,7 @@ void Run::Impl::verify_ids(Look& look, World& world, const spec::Lock& before, C
         entry->second.vmid.reset();
       again = true;
     }
-    if (again) cluster.lock = choose(cluster.spec, kept, choices);
+    if (again) choose_and_reserve(kept, choices);
   }
 }
 

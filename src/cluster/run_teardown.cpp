@@ -136,7 +136,7 @@ std::map<proxmox::Vmid, std::string> Run::Impl::tasks_under_way(Look& look) {
   for (const auto& [address, live] : look.observed.live)
     if (live && engine::kind_of(address) == "vm") ids.insert(fact(live->facts, "vmid"));
   for (const auto& host : cluster.spec.proxmox->hosts) hosts.insert(*host);
-  with_world(look, [&](World& world) {
+  with_proxmox(look, [&](World& world) {
     proxmox::TaskFilter filter;
     filter.only_active = true;
     for (const std::string& host : hosts) try {

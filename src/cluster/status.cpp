@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "cluster/run_impl.hpp"
+#include "engine/fan_out.hpp"
 #include "machine/discover.hpp"
 #include "machine/kinds.hpp"
 #include "machine/quorum.hpp"
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace rocca::resources {
@@ -223,28 +225,24 @@ ClusterStatus Run::status() {
   std::vector<std::uint64_t> members(status.nodes.size());
   // Each node by itself and all at once: one that does not answer keeps nobody waiting.
   RunWorlds worlds{impl.cluster, look.survey, look.known, impl.doors};
-  std::size_t open = status.nodes.size();
-  std::exception_ptr escaped;
-  std::mutex mutex;
+  std::vector<std::string> names;
+  std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < status.nodes.size(); ++i) {
-    const spec::Node& node = impl.cluster.spec.nodes[i];
-    const auto unread = look.observed.errors.find(vm_address(node.name));
+    names.push_back(impl.cluster.spec.nodes[i].name);
+    places.emplace(names.back(), i);
+  }
+  engine::FanOut how;
+  how.parallelism = impl.options.parallelism;
+  engine::fan_out(impl.doors.runner, names, how, [&](const std::string& name) {
+    const std::size_t i = places.at(name);
+    const auto unread = look.observed.errors.find(vm_address(name));
     const std::string unseen = impl.away                              ? "Proxmox does not answer"
                                : unread != look.observed.errors.end() ? unread->second.message()
                                                                       : "";
-    impl.doors.runner.start("status/" + node.name, [&, i, unseen] {
-      try {
-        worlds.with(node.name, impl.stop, [&](World& world) {
-          status.nodes[i] = look_at(world, node, status.vip, unseen, members[i]);
-        });
-      } catch (...) {
-        const std::lock_guard lock{mutex};
-        escaped = std::current_exception();
-      }
+    worlds.with(name, impl.stop, [&](World& world) {
+      status.nodes[i] = look_at(world, impl.cluster.spec.nodes[i], status.vip, unseen, members[i]);
     });
-  }
-  while (open > 0) open -= impl.doors.runner.wait_until({}).size();
-  if (escaped) std::rethrow_exception(escaped);
+  });
   for (const NodeStatus& node : status.nodes)
     if (node.has_vip) status.vip_owner = node.name;
   std::vector<Stray> strays;
