@@ -103,7 +103,9 @@ void TalosNode::claim_addresses() {
   }
   // Whoever is in the network of that link reaches it there; here that is everybody.
   if (!next.empty())
-    for (const SharedAddress& held : held_) next.push_back(held.address);
+    for (const SharedAddress& held : held_)
+      if (std::find(next.begin(), next.end(), held.address) == next.end())
+        next.push_back(held.address);  // Talos may hold it as well
   for (const std::string& old : claimed_)
     if (std::find(next.begin(), next.end(), old) == next.end())
       world_.network().release(old, host_);

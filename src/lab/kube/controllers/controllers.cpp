@@ -224,6 +224,11 @@ void Controllers::changed(const Change& change) {
       if (kind == "StatefulSet") sync("statefulset", owner, &Controllers::sync_stateful_set, 40ms);
       if (kind == "Job") sync("job", owner, &Controllers::sync_job, 40ms);
     }
+  // The kubelet of a node notices that its network is gone.
+  if (change.resource == "/pods" && !change.after && is_network_agent(object) &&
+      !server_.network_ready)
+    if (const std::string node = text_at(object, {"spec", "nodeName"}); !node.empty())
+      soon("heartbeat", {"", node}, 5s, [this](const ObjectKey& key) { heartbeat(key.name); });
   if (change.resource == "/pods") {
     for (const auto& [key, service] : server_.storage().all("/services"))
       if (key.space == change.key.space) sync("service", key, &Controllers::sync_service, 60ms);

@@ -105,6 +105,8 @@ class Controllers {
   std::uint64_t next_pod_address_ = 1;
 };
 
+/// The agent of one of the usual CNIs, by its labels.
+bool is_network_agent(const text::Value& labelled);
 /// Why a node will not have a pod; nothing: it will.
 std::optional<std::string> refuse_node(const text::Value& pod, const text::Value& node);
 /// A ReplicaSet's suffix: what Kubernetes makes of a pod template.

@@ -245,20 +245,29 @@ void Controllers::forget_pods(const std::string& node) {
   }
 }
 
+bool is_network_agent(const Value& labelled) {
+  static const std::set<std::string> agents{"cilium", "flannel", "calico-node", "kube-router"};
+  return agents.contains(text_at(labelled, {"metadata", "labels", "k8s-app"})) ||
+         agents.contains(text_at(labelled, {"metadata", "labels", "app"}));
+}
+
 bool Controllers::has_network(const std::string& node) const {
   if (server_.network_ready) return server_.network_ready(node);
-  // What a CNI once set up on a node stays.
+  // What a CNI has set up on a node stays while its agent restarts, and goes when the CNI is
+  // deleted.
   const Object known = find("/nodes", {"", node});
-  if (known && condition_status(*known, "Ready") == "True") return true;
+  const bool had = known && condition_status(*known, "Ready") == "True";
   // A CNI is there when the agent of one of the usual ones runs on the node.
-  static const std::set<std::string> agents{"cilium", "flannel", "calico-node", "kube-router"};
-  for (const auto& [key, pod] : server_.storage().all("/pods")) {
-    if (text_at(*pod, {"spec", "nodeName"}) != node || condition_status(*pod, "Ready") != "True")
-      continue;
-    for (const char* label : {"k8s-app", "app"})
-      if (agents.contains(text_at(*pod, {"metadata", "labels", label}))) return true;
-  }
-  return false;
+  for (const auto& [key, pod] : server_.storage().all("/pods"))
+    if (text_at(*pod, {"spec", "nodeName"}) == node && is_network_agent(*pod) &&
+        (had || condition_status(*pod, "Ready") == "True"))
+      return true;
+  if (!had) return false;
+  const auto& sets = server_.storage().all("apps/daemonsets");
+  return std::any_of(sets.begin(), sets.end(), [](const auto& entry) {
+    const Value* pod = entry.second->find({"spec", "template"});
+    return pod != nullptr && is_network_agent(*pod);
+  });
 }
 
 void Controllers::heartbeat(const std::string& node) {
