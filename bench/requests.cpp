@@ -6,7 +6,7 @@
 // it may: a plan that finds nothing to do one request for each VM, one for each host (its storages)
 // and two lists of the whole cluster; making and starting one VM eight; a whole `up` eight for each
 // VM and five for each host; `down` eight for each VM that shuts down, fourteen for each that does
-// not and four more for the run, waits included.
+// not, waits included.
 
 #include "scenarios/engine_rig.hpp"
 
@@ -78,7 +78,7 @@ bool measure_down(scenarios::ClusterRig& rig, Split& split, unsigned vms, bool d
              static_cast<double>(requests) / static_cast<double>(vms));
   if (!down.ok()) fmt::print("down failed: {}\n", scenarios::problems(down).substr(0, 500));
   return down.ok() && rig.home.dc.vms.empty() &&
-         (!limits || within("down", requests, deaf ? 14u * vms + 4u : 8u * vms));
+         (!limits || within("down", requests, deaf ? 14u * vms : 8u * vms));
 }
 
 bool measure_down_of_deaf(unsigned nodes, bool trace, bool limits) {

@@ -362,12 +362,37 @@ std::vector<Marked> Survey::marked(proxmox::Client& client, const Scan& scan,
   return found;
 }
 
+namespace {
+
+std::optional<Instant> newest_start(const std::vector<proxmox::TaskRow>& rows) {
+  std::optional<Instant> newest;
+  for (const proxmox::TaskRow& row : rows)
+    newest = std::max(newest.value_or(row.started), row.started);
+  return newest;
+}
+
+/// Brings a list of tasks up to date with a later one that tells of all since `since`, on the
+/// host's own clock. False: the two do not tell of everything, and the first one is as it was.
+bool continue_list(std::vector<proxmox::TaskRow>& rows, Instant since,
+                   const std::vector<proxmox::TaskRow>& later) {
+  const auto newest = newest_start(rows);
+  if (!newest || *newest < since) return false;  // what began in between is in neither
+  for (const proxmox::TaskRow& row : rows)
+    if (row.running() && row.started < since) return false;  // its end is not told
+  std::erase_if(rows, [&](const proxmox::TaskRow& row) { return row.started >= since; });
+  rows.insert(rows.begin(), later.begin(), later.end());
+  return true;
+}
+
+}  // namespace
+
 std::vector<proxmox::TaskRow> Survey::recent_tasks(proxmox::Client& client, const std::string& host,
                                                    proxmox::Vmid vmid, Duration how_far) {
   const auto of_vm = [&](const std::vector<proxmox::TaskRow>& rows) {
     std::vector<proxmox::TaskRow> its;
     for (const proxmox::TaskRow& row : rows)
-      if (row.upid.id == std::to_string(vmid)) its.push_back(row);
+      if (row.upid.id == std::to_string(vmid) && row.started >= clock_.now() - how_far)
+        its.push_back(row);
     return its;
   };
   {
@@ -708,6 +733,10 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
       return found == list.tasks.end() ? std::nullopt : std::optional{found->second};
     list.under_way = true;
     filter.since = list.ever ? oldest_open(list, upid) : since_ - lookback;
+    // So that it continues the list of recent tasks without a gap.
+    if (const auto recent = recent_.find(upid.node); recent != recent_.end())
+      if (const auto newest = newest_start(recent->second.second))
+        filter.since = std::min(*filter.since, *newest);
   }
   struct Done {
     Survey& survey;
@@ -730,6 +759,10 @@ std::optional<proxmox::Task> Survey::task(proxmox::Client& client, const proxmox
       take(list, row);
       told = told || row.upid == upid;
     }
+    if (const auto recent = recent_.find(upid.node); recent != recent_.end())
+      if (recent->second.first < asked && rows.size() < filter.limit &&
+          continue_list(recent->second.second, *filter.since, rows))
+        recent->second.first = asked;
     if (told) return list.tasks.at(upid.text);
   }
   const auto alone = ask_alone(client, upid);

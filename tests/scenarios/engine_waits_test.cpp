@@ -149,8 +149,11 @@ TEST(Waits, AHungDestroyEndsWithinTheBoundThatIsAnnounced) {
   EXPECT_FALSE(report.ok());
   EXPECT_LE(report.took, 17min);
   EXPECT_TRUE(when(rig, from, "still waiting vm/cp-1: Proxmox task qmdestroy")) << "announced";
-  // The next run waits for that task once more, and then for one of its own.
-  EXPECT_LE(rig.down().took, 32min);
+  // The next run waits for that task, and asks for no second one beside it.
+  const engine::Report next = rig.down();
+  EXPECT_LE(next.took, 16min);
+  EXPECT_THAT(problems(next), HasSubstr("Proxmox task qmdestroy"));
+  EXPECT_EQ(times_asked(rig, "DELETE /nodes/pve1/qemu/100"), 1u);
 }
 
 // ---- what random simulation runs have found

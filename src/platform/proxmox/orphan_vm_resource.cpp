@@ -37,6 +37,7 @@ class LeftoverVm final : public Thing {
     std::optional<RestSearch::Source> source = {};  // what it was to be a clone of
     std::string from_template = {};                 // the spec's nodes are clones of it
     std::string nonce = {};                         // journaled before a clone was asked for
+    std::optional<proxmox::Upid> destroy = {};      // an earlier run asked for it
   };
   LeftoverVm(About about, Traits traits)
       : Thing(std::move(about)),
@@ -51,7 +52,8 @@ class LeftoverVm final : public Thing {
         begun_(traits.begun),
         source_(std::move(traits.source)),
         template_(std::move(traits.from_template)),
-        nonce_(std::move(traits.nonce)) {}
+        nonce_(std::move(traits.nonce)),
+        destroy_(std::move(traits.destroy)) {}
 
   std::optional<Live> read(World& world) const override {
     VmSight sight = find_vm(world, search());
@@ -219,6 +221,10 @@ class LeftoverVm final : public Thing {
     if (halt &&
         (halt->next == Halt::Next::Nothing || halt->lock != (lock == "suspended" ? "" : lock)))
       halt.reset();
+    // While a destroy of an earlier run hangs, another one could only wait for its lock.
+    if (destroy_)
+      if (const auto task = world.survey.task(world.proxmox(), *destroy_); task && task->running)
+        return {destroy_->text, "wait for qmdestroy"};
     return remove_vm(world, row, its.vm, halt);
   }
 
@@ -274,6 +280,7 @@ class LeftoverVm final : public Thing {
   std::optional<RestSearch::Source> source_;
   std::string template_;
   std::string nonce_;
+  std::optional<proxmox::Upid> destroy_;
 };
 
 }  // namespace
@@ -287,6 +294,7 @@ Made leftover_vm(const Cluster& cluster, const Leftover& leftover) {
   // Of what never settled nothing is known but what was begun.
   std::string vmid = fact(leftover.facts, "vmid");
   const auto task = proxmox::Upid::parse(leftover.receipt);
+  if (task && task->type == "qmdestroy") traits.destroy = task;
   if (task && task->type == "qmcreate" && vmid.empty()) vmid = task->id;
   traits.nonce = fact(leftover.facts, clone_nonce);
   if (!traits.nonce.empty() && vmid.empty()) vmid = fact(leftover.facts, clone_vmid);
