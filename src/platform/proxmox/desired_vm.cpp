@@ -398,6 +398,20 @@ std::string ordeal_of(const Change& change) {
 
 constexpr const char* cloud_init_drive = "cloud-init drive";
 
+namespace {
+
+/// Where another slot than the wanted one holds the cloud-init drive; empty: none does.
+std::string other_cloud_init_slot(const VmWish& wish, const proxmox::VmConfig& config) {
+  for (const auto& [option, value] : config.options)
+    if (option != wish.cloud_init_slot && proxmox::is_drive(option) &&
+        PropertyString::parse(option, value).value_or("file", "").find("cloudinit") !=
+            std::string::npos)
+      return option;
+  return "";
+}
+
+}  // namespace
+
 Fields wished_fields(const VmWish& wish) {
   Fields fields;
   for (const auto& [option, value] : wish.options()) fields[option] = value;
@@ -448,11 +462,14 @@ Fields seen_fields(const VmWish& wish, proxmox::Vmid vmid, const proxmox::VmConf
     if (properties.value_or("media", "disk") == "disk" && properties.find("serial") != nullptr)
       fields[option] = declared_parts(option, value, value);
   }
-  if (!wish.cloud_init_slot.empty())
+  if (!wish.cloud_init_slot.empty()) {
     if (const std::string* drive = config.find(wish.cloud_init_slot))
       fields[wish.cloud_init_slot] = drive->find("cloudinit") != std::string::npos
                                          ? cloud_init_drive
                                          : volume_in(wish.cloud_init_slot, *drive);
+    else if (const std::string other = other_cloud_init_slot(wish, config); !other.empty())
+      fields[wish.cloud_init_slot] = "it is at " + other;
+  }
   fields["power"] = running ? "running" : "stopped";
   add_pending(wish, options, config, fields);
   return fields;
@@ -494,6 +511,12 @@ proxmox::VmUpdate update_of(const VmWish& wish, const proxmox::VmConfig& config,
       continue;
     }
     if (field == wish.cloud_init_slot) {
+      // A VM has one: the old one goes first, and the new one is made by the next call.
+      if (const std::string other = other_cloud_init_slot(wish, config);
+          !other.empty() && found == nullptr) {
+        update.erase.push_back(other);
+        continue;
+      }
       update.set[field] = wish.create.drives.at(field).print();
       continue;
     }
