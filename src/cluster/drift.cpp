@@ -151,6 +151,8 @@ class Findings {
       drift.declared = declared;
       drift.found = found;
       drift.effect = effect;
+      drift.waits = step.change.waits;
+      drift.refusal = step.change.refusal;
       if (doing == Doing::Unknown) drift.unsure = unsure;
       all.push_back(std::move(drift));
     };

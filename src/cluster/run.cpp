@@ -664,6 +664,10 @@ const std::optional<Error>& Run::unseen() const {
   return impl_->away;
 }
 
+bool Run::writes_lock() const {
+  return !(impl_->cluster.lock == impl_->written);
+}
+
 const spec::Lock& Run::lock() {
   impl_->seen();
   return impl_->cluster.lock;

@@ -42,6 +42,9 @@ struct RunOptions {
   std::shared_ptr<Outside> outside{};
   std::string who;    // user@machine, for the lock
   std::string doing;  // the verb, for the lock
+  /// How the user names the cluster on the command line (a name, a folder, a file), for hints that
+  /// can be pasted. Empty: not at all.
+  std::string called{};
 };
 
 /// One node as it is.
@@ -78,6 +81,8 @@ struct ClusterStatus {
   std::optional<state::Holder> held_by;
   std::optional<HandedOver> flux{};  // nothing: it has none
   std::optional<Use> use{};          // nothing: it was not looked at
+  /// Why it is not healthy, one reason each: `cp-1: …`, `vip/blue: …`. Empty: it is.
+  std::vector<std::string> problems{};
   bool healthy = false;
 };
 
@@ -90,6 +95,8 @@ struct Drift {
   engine::Effect effect = engine::Effect::Live;  // of putting it right
   /// Not empty: it cannot be told whether somebody changed it or the spec did, and why.
   std::string unsure = {};
+  bool waits = false;        // `up` only waits for it
+  std::string refusal = {};  // not empty: `up` refuses to put it right, and why
   bool unread = false;       // nobody knows whether it differs; `unsure` says why
   std::string by = {};       // user or token from Proxmox's task log; empty: nobody is named there
   std::string perhaps = {};  // not empty: the log does not prove it, and why
@@ -191,6 +198,9 @@ class Run {
   const spec::Lock& lock();
   /// The nodes as spec and lock describe them; after `plan` with what it chose for new ones.
   ClusterOverview overview();
+  /// Whether `up` would write rocca.lock, although there may be nothing else to do: it was lost, or
+  /// something was found out since. Asked after plan().
+  bool writes_lock() const;
 
  private:
   struct Impl;

@@ -31,6 +31,11 @@ bool may_pass(Fault fault) {
          fault == Fault::Timeout;
 }
 
+/// As the user can paste it: `rocca down blue`.
+std::string command(const RunOptions& options, const char* verb) {
+  return fmt::format("rocca {}{}{}", verb, options.called.empty() ? "" : " ", options.called);
+}
+
 std::string node_of(const std::string& address) {
   return address.substr(address.find('/') + 1);
 }
@@ -218,9 +223,9 @@ void Run::Impl::judge_teardown(Look& look) {
                 fmt::format("the teardown of {} was interrupted after {} had been destroyed: a "
                             "part of the cluster cannot be brought up",
                             cluster.name(), enumerate(destroyed_by_teardown(look.planes))))
-        .hint(fmt::format("`rocca up {0}` without --target destroys what remains and creates it "
-                          "again; `rocca down {0}` finishes the teardown",
-                          cluster.name()));
+        .hint(fmt::format("`{}` without --target destroys what remains and creates it again; `{}` "
+                          "finishes the teardown",
+                          command(options, "up"), command(options, "down")));
   look.remains = std::move(remains);
 }
 
@@ -289,10 +294,10 @@ void Run::Impl::add_notice(Look& look) const {
           missing.push_back(node_of(step.address));
       plan.notice = fmt::format(
           "The teardown of {} that began at {} was interrupted before a control plane was "
-          "destroyed: `rocca up` keeps the cluster{}. To finish the teardown instead: `rocca down "
-          "{}`.",
+          "destroyed: `rocca up` keeps the cluster{}. To finish the teardown instead: `{}`.",
           name, since,
-          missing.empty() ? "" : fmt::format(" and creates {} again", enumerate(missing)), name);
+          missing.empty() ? "" : fmt::format(" and creates {} again", enumerate(missing)),
+          command(options, "down"));
       plan.found.push_back(state::teardown_cancelled(look.observed.at));
       return;
     }
@@ -310,14 +315,13 @@ void Run::Impl::add_notice(Look& look) const {
           "The teardown of {} that began at {} was interrupted after it had begun to destroy "
           "control "
           "planes ({}): the cluster cannot be kept. {} then {} is created again, with an empty "
-          "etcd. Save what you need of it before `rocca up`. To finish the teardown only: `rocca "
-          "down {}`.",
+          "etcd. Save what you need of it before `rocca up`. To finish the teardown only: `{}`.",
           name, since, destroyed_text(destroyed, going),
           left.empty() ? std::string("No other VM remains;")
                        : fmt::format("{} remain{} and {} destroyed first ({}; data-loss),",
                                      plural(left.size(), "VM"), left.size() == 1 ? "s" : "",
                                      left.size() == 1 ? "is" : "are", enumerate(left)),
-          name, name);
+          name, command(options, "down"));
       return;
     }
     case Course::Lost:
@@ -343,10 +347,9 @@ void Run::Impl::add_notice(Look& look) const {
       if (step->change.refusal.empty()) ++plan.summary.refused;
       step->change.refusal = fmt::format(
           "whether the interrupted teardown has destroyed {} cannot be seen", enumerate(unseen));
-      step->change.hint = fmt::format(
-          "once it can be asked, `rocca up {0}` decides; `rocca down {0}` goes on with the "
-          "teardown",
-          name);
+      step->change.hint =
+          fmt::format("once it can be asked, `{}` decides; `{}` goes on with the teardown",
+                      command(options, "up"), command(options, "down"));
       return;
     }
   }

@@ -131,12 +131,62 @@ NodeStatus look_at(World& world, const spec::Node& node, const std::string& vip,
   return status;
 }
 
-/// Is it as it should be, as far as it is wanted at all?
-bool answers(const Look& look, const std::string& address) {
-  const auto thing = look.desired.wanted.find(address);
-  const auto live = look.observed.live.find(address);
-  if (thing == look.desired.wanted.end()) return true;
-  return live != look.observed.live.end() && thing->second->diff(live->second).none();
+/// Whether a difference means that the cluster does not work, rather than that the spec asks for
+/// something that was never applied.
+bool is_problem(const Look& look, const engine::Resource& resource, const engine::Change& change) {
+  if (change.waits) return true;
+  const auto item = look.prior.items.find(resource.address());
+  return item != look.prior.items.end() && item->second.settled &&
+         item->second.applied == resource.wanted();
+}
+
+/// What of a cluster is looked at beside its nodes: its endpoint, its Nodes, add-ons.
+bool counts_for_health(const std::string& address) {
+  const std::string kind = engine::kind_of(address);
+  return kind == "vip" || kind == "health" || kind == "addon" || kind == "prepared";
+}
+
+/// Everything that `up` promises beside nodes, and that is not so. Where Proxmox is away nothing
+/// was observed yet: then it is read here.
+std::vector<std::string> find_problems(World& world, const Look& look, bool observed) {
+  std::vector<std::string> all;
+  for (const auto& [address, resource] : look.desired.wanted) {
+    if (!counts_for_health(address)) continue;
+    std::optional<engine::Live> live;
+    try {
+      const auto seen = look.observed.live.find(address);
+      if (const auto failed = look.observed.failed.find(address);
+          failed != look.observed.failed.end()) {
+        all.push_back(fmt::format("{}: {}", address, failed->second));
+        continue;
+      }
+      if (seen != look.observed.live.end())
+        live = seen->second;
+      else if (!observed)
+        live = resource->read(world);
+    } catch (const Error& error) {
+      if (error.fault() == Fault::Interrupted || error.fault() == Fault::Bug) throw;
+      all.push_back(fmt::format("{}: {}", address, error.message()));
+      continue;
+    }
+    const engine::Change change = resource->diff(live);
+    if (change.none() || !is_problem(look, *resource, change)) continue;
+    std::string why = change.reason;
+    for (const engine::FieldChange& field : change.fields)
+      why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", field.field, field.before);
+    all.push_back(fmt::format("{}: {}", address, why));
+  }
+  // Files that were never written here, or were removed, belong to another machine; those that are
+  // here must lead to the cluster.
+  const std::string access = access_address(world.cluster.name());
+  try {
+    if (const std::string stale = stale_access(world); !stale.empty())
+      all.push_back(fmt::format("{}: {}", access, stale));
+  } catch (const Error& error) {
+    if (error.fault() == Fault::Interrupted || error.fault() == Fault::Bug) throw;
+    all.push_back(fmt::format("{}: {}", access, error.message()));
+  }
+  return all;
 }
 
 /// A member that etcd counts and that is no node of the spec, or no longer is.
@@ -145,10 +195,17 @@ struct Stray {
   bool answers = false;
 };
 
-/// Members by etcd's own list that none of the nodes is. `members`: what the nodes are, by their
-/// places in `nodes`.
-std::vector<Stray> find_strays(World& world, const std::vector<NodeStatus>& nodes,
-                               const std::vector<std::uint64_t>& members) {
+/// etcd by its own list of members.
+struct Etcd {
+  std::vector<Stray> strays;  // members that none of the nodes is
+  /// How many members etcd counts; nothing: it did not say. A node of the spec that never joined
+  /// is not one of them.
+  std::optional<std::size_t> counted;
+};
+
+/// `members`: what the nodes are, by their places in `nodes`.
+Etcd look_at_etcd(World& world, const std::vector<NodeStatus>& nodes,
+                  const std::vector<std::uint64_t>& members) {
   std::optional<std::vector<talos::EtcdMember>> listed;
   for (std::size_t i = 0; i < nodes.size() && !listed; ++i) {
     if (members[i] == 0) continue;
@@ -156,8 +213,10 @@ std::vector<Stray> find_strays(World& world, const std::vector<NodeStatus>& node
     client.set_deadline(5s);  // without a leader the list hangs
     listed = attempt([&] { return client.etcd_members(); });
   }
-  std::vector<Stray> strays;
-  if (!listed) return strays;
+  Etcd etcd;
+  std::vector<Stray>& strays = etcd.strays;
+  if (!listed) return etcd;
+  etcd.counted = listed->size();
   // A control plane that does not answer is told of by itself, once.
   std::set<std::string> silent;
   for (std::size_t i = 0; i < nodes.size(); ++i)
@@ -171,19 +230,21 @@ std::vector<Stray> find_strays(World& world, const std::vector<NodeStatus>& node
         member.peer_urls.empty() ? std::nullopt : net::Url::parse(member.peer_urls.front());
     const std::string where = peer ? peer->host : "";
     Stray stray{member.hostname.empty() ? "the one at " + where : member.hostname};
-    stray.answers = !where.empty() &&
-                    std::none_of(nodes.begin(), nodes.end(),
-                                 [&](const NodeStatus& node) { return node.address == where; });
-    if (stray.answers)
-      stray.answers =
-          talos::until_etcd(talos::look(world.transport, world.access(where), world.stop)).done;
+    // A node that was renamed in the spec still runs under its old name, at the same address.
+    bool is_a_node = where.empty();
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      is_a_node = is_a_node || (nodes[i].address == where && members[i] != 0);
+    stray.answers =
+        !is_a_node &&
+        talos::until_etcd(talos::look(world.transport, world.access(where), world.stop)).done;
     strays.push_back(std::move(stray));
   }
-  return strays;
+  return etcd;
 }
 
-std::string describe_etcd(const std::vector<NodeStatus>& nodes, const std::vector<Stray>& strays,
+std::string describe_etcd(const std::vector<NodeStatus>& nodes, const Etcd& etcd,
                           bool bootstrapped) {
+  const std::vector<Stray>& strays = etcd.strays;
   std::size_t planes = 0, members = 0, leaders = 0;
   for (const NodeStatus& node : nodes) {
     if (node.role != "controlplane") continue;
@@ -198,6 +259,7 @@ std::string describe_etcd(const std::vector<NodeStatus>& nodes, const std::vecto
     leaders += stray.answers;
   }
   if (members == 0 && !bootstrapped) return "not bootstrapped";
+  if (etcd.counted) planes = std::max(members, *etcd.counted);
   if (members < engine::quorum_of(planes) || leaders == 0)
     return fmt::format("quorum is lost: {} of {} {}", members, planes,
                        members == 1 ? "answers" : "answer");
@@ -245,9 +307,9 @@ ClusterStatus Run::status() {
   });
   for (const NodeStatus& node : status.nodes)
     if (node.has_vip) status.vip_owner = node.name;
-  std::vector<Stray> strays;
-  impl.with_world(look, [&](World& world) { strays = find_strays(world, status.nodes, members); });
-  status.etcd = describe_etcd(status.nodes, strays, look.prior.bootstrapped.has_value());
+  Etcd etcd;
+  impl.with_world(look, [&](World& world) { etcd = look_at_etcd(world, status.nodes, members); });
+  status.etcd = describe_etcd(status.nodes, etcd, look.prior.bootstrapped.has_value());
   for (const secrets::BundleItem& item : secrets::describe(impl.cluster.bundle()))
     if (item.expires) status.certificates.push_back({item.name, *item.expires});
   impl.with_world(look, [&](World& world) {
@@ -262,11 +324,22 @@ ClusterStatus Run::status() {
                                         begin_of(*look.prior.teardown));
   const auto backup = look.prior.notes.find("backup/last");
   if (backup != look.prior.notes.end()) status.last_backup = parse_instant(backup->second);
-  status.healthy =
-      std::all_of(status.nodes.begin(), status.nodes.end(),
-                  [](const NodeStatus& node) { return node.healthy; }) &&
-      std::all_of(strays.begin(), strays.end(), [](const Stray& stray) { return stray.answers; }) &&
-      answers(look, vip_address(impl.cluster.name())) && status.teardown.empty();
+  impl.with_world(look, [&](World& world) {
+    for (const NodeStatus& node : status.nodes)
+      if (!node.healthy)
+        status.problems.push_back(fmt::format(
+            "{}: {}", node.name, node.problem.empty() ? "it is not healthy" : node.problem));
+    for (const Stray& stray : etcd.strays)
+      if (!stray.answers)
+        status.problems.push_back(
+            fmt::format("etcd: its member {} is in no spec and does not answer", stray.name));
+    for (std::string& problem : find_problems(world, look, &look != impl.blind.get()))
+      status.problems.push_back(std::move(problem));
+  });
+  if (!status.unseen.empty())
+    status.problems.push_back("Proxmox: it could not be asked: " + status.unseen);
+  if (!status.teardown.empty()) status.problems.push_back("teardown: " + status.teardown);
+  status.healthy = status.problems.empty();
   const bool answers_somewhere =
       std::any_of(status.nodes.begin(), status.nodes.end(), [](const NodeStatus& node) {
         return node.healthy && (node.etcd == "leader" || node.etcd == "member");

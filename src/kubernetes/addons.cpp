@@ -182,6 +182,7 @@ SetWish cilium(const Cluster& cluster) {
       manifest.object.find("data")->set("values.yaml", Value::string(values));
   wish.waits = {rolled_out("DaemonSet", "kube-system", "cilium"),
                 rolled_out("Deployment", "kube-system", "cilium-operator")};
+  for (const Wait& wait : wish.waits) wish.installs.push_back(wait.name);
   for (Wait& wait : nodes_ready(cluster.spec)) wish.waits.push_back(std::move(wait));
   return wish;
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 #include <variant>
@@ -169,6 +170,24 @@ std::vector<std::pair<Name, Value>> labelled(kube::Client& client, kube::Discove
 
 }  // namespace
 
+namespace {
+
+/// Why the Job that installs this set has to run again; empty: it runs, or has done its work.
+std::string why_again(kube::Client& client, kube::Discovery& discovery, const ObjectSet& set,
+                      const Value& job) {
+  const Verdict verdict = kube::job_complete(job);
+  if (verdict.hopeless) return "failed";
+  if (!verdict.done) return "";
+  for (const Name& name : set.installs) {
+    const auto path = discovery.find_path(name);
+    if (!path || !client.find(*path))
+      return fmt::format("complete, but {} is missing", name.text());
+  }
+  return "";
+}
+
+}  // namespace
+
 SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet& set,
               const std::vector<Name>& before) {
   SetSight sight;
@@ -179,6 +198,7 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
     return client.find(path);
   };
   bool any_live = false;
+  std::optional<std::pair<Name, Value>> ended;  // the Job that installs the set
   for (const kube::Manifest& manifest : set.objects) {
     const auto path = discovery.find_path(manifest.name);
     const auto live = path ? find(manifest.name, *path) : std::nullopt;
@@ -199,6 +219,7 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
     }
     sight.there.push_back(manifest.name);
     if (auto how = difference(client, *path, manifest, *live)) sight.differ.push_back(*how);
+    if (manifest.name.kind == "Job" && !set.installs.empty()) ended = {manifest.name, *live};
   }
   if (set.returns && !any_live)
     for (Name& name : std::exchange(sight.kept, {}))
@@ -214,6 +235,12 @@ SetSight look(kube::Client& client, kube::Discovery& discovery, const ObjectSet&
     const Verdict verdict = until_ready(client, discovery, ours_only);
     if (!verdict.done) sight.waiting_for = verdict.waiting_for;
     sight.hopeless = verdict.hopeless;
+    if (!verdict.done && ended)
+      if (const std::string why = why_again(client, discovery, set, ended->second); !why.empty()) {
+        sight.differ.push_back({ended->first, why + " → run again", false, false, true});
+        sight.waiting_for.clear();
+        sight.hopeless = false;
+      }
   }
   return sight;
 }
@@ -224,6 +251,11 @@ std::optional<Name> carry_out(kube::Client& client, kube::Discovery& discovery,
   // namespace up, nothing else can be made there either.
   for (const SetDifference& one : sight.differ)
     if (one.going) return one.name;
+  for (const SetDifference& one : sight.differ)
+    if (one.again) {
+      remove_objects(client, discovery, set.name, {one.name});
+      return one.name;
+    }
   std::vector<const kube::Manifest*> pending;  // applied, and others may need them
   for (const kube::Manifest& manifest : set.objects) {
     // What is of a later stage needs what came before it to be there.
@@ -293,6 +325,38 @@ Verdict until_applicable(kube::Client& client, kube::Discovery& discovery, const
   return verdict;
 }
 
+namespace {
+
+bool is_node_condition(const kube::Wait& wait) {
+  return wait.what == kube::Wait::For::Condition && is_made_by_others(wait.name);
+}
+
+/// Conditions of many Nodes cost one list, not one question for each.
+Verdict check_nodes(kube::Client& client, const std::vector<kube::Wait>& waits) {
+  std::map<std::string, const kube::Wait*> open;
+  for (const kube::Wait& wait : waits)
+    if (is_node_condition(wait)) open.emplace(wait.name.name, &wait);
+  if (open.empty()) return Verdict::ready();
+  std::string unready;
+  for (const Value& node : client.list(kube::path_of(kube::nodes, ""))) {
+    const auto wait = open.find(text_at(node, {"metadata", "name"}));
+    if (wait == open.end()) continue;
+    const Value* condition = kube::find_condition(node, wait->second->detail);
+    if (condition == nullptr || text_at(*condition, {"status"}) != "True") {
+      if (unready.empty()) unready = wait->second->text();
+      if (condition != nullptr && unready == wait->second->text())
+        unready += fmt::format(" ({}: {})", text_at(*condition, {"reason"}),
+                               text_at(*condition, {"message"}));
+    }
+    open.erase(wait);
+  }
+  if (!open.empty())
+    return Verdict::wait(fmt::format("{} (it is not there)", open.begin()->second->text()));
+  return unready.empty() ? Verdict::ready() : Verdict::wait(unready);
+}
+
+}  // namespace
+
 Verdict until_ready(kube::Client& client, kube::Discovery& discovery, const ObjectSet& set) {
   std::vector<kube::Wait> waits;
   for (const kube::Manifest& manifest : set.objects)
@@ -300,9 +364,11 @@ Verdict until_ready(kube::Client& client, kube::Discovery& discovery, const Obje
     if (!contains(set.handed, manifest.name))
       for (kube::Wait& wait : kube::waits_for(manifest.object)) waits.push_back(std::move(wait));
   waits.insert(waits.end(), set.waits.begin(), set.waits.end());
-  for (const kube::Wait& wait : waits)
+  for (const kube::Wait& wait : waits) {
+    if (is_node_condition(wait)) continue;
     if (Verdict verdict = kube::check(client, discovery, wait); !verdict.done) return verdict;
-  return Verdict::ready();
+  }
+  return check_nodes(client, waits);
 }
 
 std::string remove_objects(kube::Client& client, kube::Discovery& discovery, const std::string& set,

@@ -28,6 +28,9 @@ struct ObjectSet {
   /// Made anew when all of it is gone, whoever took it: a Flux that removed itself is in charge of
   /// nothing.
   bool returns = false;
+  /// What a Job of this set installs. A Job that is complete runs again when one of these is
+  /// missing, and one that has failed with the next run.
+  std::vector<kube::Name> installs{};
 };
 
 /// Orders the objects and marks them as of this set. Throws as kube::ordered.
@@ -39,6 +42,7 @@ struct SetDifference {
   std::string how;  // `absent`, `spec.replicas`
   bool late{};      // its kind is not served yet, or a webhook does not answer
   bool going{};     // somebody has deleted it, and it is still there
+  bool again{};     // a Job that has to run once more: it is deleted, then applied
 };
 
 /// How a set stands.

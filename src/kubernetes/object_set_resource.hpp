@@ -25,8 +25,9 @@ struct SetWish {
   /// Its waits count until they were fulfilled with just these objects; what becomes of them later
   /// is not ours to wait for.
   bool waits_once = false;
-  bool returns = false;     // ObjectSet::returns
-  bool under_flux = false;  // what keeps Flux back explains its waits
+  bool returns = false;                // ObjectSet::returns
+  std::vector<kube::Name> installs{};  // ObjectSet::installs
+  bool under_flux = false;             // what keeps Flux back explains its waits
   Duration patience = std::chrono::minutes{20};
   Fields more_wishes{};  // what else is wanted, secrets by name only
 };

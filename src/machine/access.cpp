@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 
 // Certificates are for a year; whoever runs `up` now and then never sees one expire.
 constexpr Duration renew_before = 30 * 24h;
+constexpr const char* as_it_should_be = "as it should be";
+constexpr const char* expires = "expires ";
 
 std::string text_at(const text::Value& value, std::initializer_list<std::string_view> path) {
   const text::Value* found = value.find(path);
@@ -42,8 +44,8 @@ std::string judge(World& world, const std::string& certificate, const std::strin
   const CertificateLooks::Look look = world.cluster.certificates->look(*pem, authority);
   if (!look.readable) return "unreadable";
   if (!look.ours) return "of another authority";
-  if (look.not_after - renew_before < world.clock.now())
-    return "expires " + to_string(look.not_after);
+  if (look.not_after < world.clock.now()) return "expired on " + to_string(look.not_after);
+  if (look.not_after - renew_before < world.clock.now()) return expires + to_string(look.not_after);
   return "valid";
 }
 
@@ -65,7 +67,7 @@ class AccessKind final : public Thing {
     read_talosconfig(world, talos.value_or(""), live.fields);
     // What only the world knows is compared here, where it is known.
     for (const auto& [name, value] : wished(world))
-      live.fields[name] = live.fields[name] == value ? "as it should be" : live.fields[name];
+      live.fields[name] = live.fields[name] == value ? as_it_should_be : live.fields[name];
     return live;
   }
 
@@ -73,7 +75,7 @@ class AccessKind final : public Thing {
     if (!live) return create("there are no access files yet");
     Change change;
     for (const auto& [name, value] : live->fields)
-      if (value != "as it should be")
+      if (value != as_it_should_be)
         change.fields.push_back(
             {name, value.empty() ? "absent" : value, "minted now", Effect::Live});
     conclude(change);
@@ -89,7 +91,7 @@ class AccessKind final : public Thing {
     talos.context = world.cluster.name();
     talos.endpoints = endpoints(world);
     for (const spec::Node& node : world.cluster.spec.nodes)
-      if (const std::string address = address_of(world, node.name); !address.empty())
+      if (const std::string address = address_for(world, node); !address.empty())
         talos.nodes.push_back(address);
     const Instant now = world.clock.now();
     const Secret kubeconfig =
@@ -114,16 +116,21 @@ class AccessKind final : public Thing {
   Fields wishes() const override { return {{"folder", folder_}}; }
 
  private:
+  /// As the spec says, where it does: a node that moves there is found there once `up` is over.
+  static std::string address_for(World& world, const spec::Node& node) {
+    return node.address ? to_string(**node.address) : address_of(world, node.name);
+  }
+
   static std::string server_of(World& world) {
     const auto planes = world.cluster.spec.control_planes();
     return talos::endpoint_of(world.cluster.spec,
-                              planes.empty() ? "" : address_of(world, planes.front()->name));
+                              planes.empty() ? "" : address_for(world, *planes.front()));
   }
 
   static std::vector<std::string> endpoints(World& world) {
     std::vector<std::string> all;
     for (const spec::Node* node : world.cluster.spec.control_planes())
-      if (const std::string address = address_of(world, node->name); !address.empty())
+      if (const std::string address = address_for(world, *node); !address.empty())
         all.push_back(address);
     return all;
   }
@@ -171,6 +178,19 @@ class AccessKind final : public Thing {
 
 std::string access_address(const std::string& cluster) {
   return "access/" + cluster;
+}
+
+std::string stale_access(World& world) {
+  const auto live =
+      AccessKind{{access_address(world.cluster.name()), {}, ""}, folder_of(world.cluster)}.read(
+          world);
+  if (!live) return "";
+  std::vector<std::string> wrong;
+  for (const auto& [name, value] : live->fields)
+    // A file that is not there was removed, and one that expires in some weeks still works.
+    if (value != as_it_should_be && !value.empty() && !value.starts_with(expires))
+      wrong.push_back(fmt::format("{} is {}", name, value));
+  return join(wrong, "; ");
 }
 
 std::map<std::string, Instant> access_until(World& world) {

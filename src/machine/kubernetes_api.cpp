@@ -36,15 +36,20 @@ std::vector<std::string> kubernetes_servers(World& world) {
   return all;
 }
 
+kube::Access kubernetes_access(World& world, const std::string& server) {
+  kube::Access access;
+  access.server = server;
+  access.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
+  access.tls.identity = world.cluster.kubernetes_identity;
+  return access;
+}
+
 void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body) {
   std::exception_ptr last = std::make_exception_ptr(
       Error(Fault::Unreachable, "nobody knows where the cluster's Kubernetes is"));
   for (const std::string& server : kubernetes_servers(world)) {
-    kube::Access access;
-    access.server = server;
-    access.tls = net::Tls::authority(world.cluster.bundle().kubernetes.crt);
-    access.tls.identity = world.cluster.kubernetes_identity;
-    kube::Client client{world.transport, world.files, std::move(access), "rocca", world.stop};
+    kube::Client client{world.transport, world.files, kubernetes_access(world, server), "rocca",
+                        world.stop};
     try {
       body(client);
       return;

@@ -14,6 +14,9 @@ namespace rocca::resources {
 /// Where the cluster's Kubernetes may answer: its endpoint, then each control plane.
 std::vector<std::string> kubernetes_servers(World& world);
 
+/// How the cluster's admin reaches one of them.
+kube::Access kubernetes_access(World& world, const std::string& server);
+
 /// Runs `body` at the first server that answers, as the cluster's admin. What `body` does may be
 /// begun anew at the next server when one falls silent. None answers: throws what the last one
 /// said.

@@ -112,6 +112,15 @@ std::string render(const ClusterStatus& status, Instant now, const Style& style)
   if (status.flux) say("Flux", status.flux->told, !status.flux->ready);
   const bool usable = status.use && status.use->usable;
   if (status.use) say("use", (usable ? "" : "not seen: ") + status.use->told);
+  // Those of nodes are above.
+  for (const std::string& problem : status.problems) {
+    const bool of_a_node =
+        std::any_of(status.nodes.begin(), status.nodes.end(), [&](const NodeStatus& node) {
+          return !node.problem.empty() && problem == node.name + ": " + node.problem;
+        });
+    if (!of_a_node && !problem.starts_with("teardown: ") && !problem.starts_with("Proxmox: "))
+      out += ink(style, Ink::Red, wrap(problem, style.width, 2)) + "\n";
+  }
   out += status.healthy ? ink(style, Ink::Green,
                               fmt::format("Cluster {} is healthy{}.", visible(status.cluster),
                                           usable ? " and usable" : ""))
@@ -124,6 +133,11 @@ Value to_value(const ClusterStatus& status) {
   Value out = Value::map();
   out.set("cluster", Value::string(status.cluster));
   out.set("healthy", Value::boolean(status.healthy));
+  if (!status.problems.empty()) {
+    Value problems = Value::list();
+    for (const std::string& problem : status.problems) problems.append(Value::string(problem));
+    out.set("problems", std::move(problems));
+  }
   if (!status.unseen.empty()) out.set("unseen", Value::string(status.unseen));
   if (!status.teardown.empty()) out.set("teardown", Value::string(status.teardown));
   Value nodes = Value::list();
@@ -180,6 +194,7 @@ std::string render(const std::vector<resources::Drift>& drifts,
   std::size_t open = 0;
   std::size_t ignored = 0;
   std::size_t unread = 0;
+  std::size_t healed = 0;  // those that `up` puts right
   const auto say = [&](const char* name, const std::string& told) {
     out += fmt::format("    {:<8}  {}\n", name,
                        wrap(told, std::max<std::size_t>(style.width, 60) - 14, 14));
@@ -213,7 +228,13 @@ std::string render(const std::vector<resources::Drift>& drifts,
     } else if (drift.unsure.empty()) {
       out += "    by        nobody that the task log names\n";
     }
-    if (drift.effect != engine::Effect::None)
+    if (!drift.refusal.empty())
+      say("up", "refuses to put it right: " + drift.refusal);
+    else if (drift.waits)
+      out += "    up        waits for it and changes nothing\n";
+    else
+      ++healed;
+    if (drift.effect != engine::Effect::None && !drift.waits)
       out +=
           fmt::format("    putting it right is of the class {}\n", engine::to_string(drift.effect));
   }
@@ -237,12 +258,16 @@ std::string render(const std::vector<resources::Drift>& drifts,
     return out + fmt::format("No drift: cluster {} is as declared.\n", cluster);
   if (open == 0)
     return out + fmt::format("No drift: nobody has changed cluster {}.\n", cluster) + asked;
-  out += fmt::format(
-      "\n{} differ{} from the spec. `rocca up` puts {} right, `rocca drift accept` writes {} into "
-      "the "
-      "spec, `rocca drift ignore` leaves {}.\n",
-      plural(open, "value"), open == 1 ? "s" : "", open == 1 ? "it" : "them",
-      open == 1 ? "it" : "them", open == 1 ? "it" : "them");
+  out += fmt::format("\n{} differ{} from the spec.", plural(open, "value"), open == 1 ? "s" : "");
+  if (healed > 0)
+    out += fmt::format(
+        " `rocca up` puts {} right, `rocca drift accept` writes {} into the spec, "
+        "`rocca drift ignore` leaves {}.",
+        healed < open ? fmt::format("{} of them", healed)
+        : open == 1   ? "it"
+                      : "them",
+        open == 1 ? "it" : "them", open == 1 ? "it" : "them");
+  out += "\n";
   return out + silent + asked;
 }
 
@@ -255,6 +280,8 @@ Value to_value(const std::vector<resources::Drift>& drifts) {
     one.set("declared", Value::string(drift.declared));
     one.set("found", Value::string(drift.found));
     one.set("effect", Value::string(engine::to_string(drift.effect)));
+    if (drift.waits) one.set("waits", Value::boolean(true));
+    if (!drift.refusal.empty()) one.set("refusal", Value::string(drift.refusal));
     if (!drift.unsure.empty()) one.set("unsure", Value::string(drift.unsure));
     one.set("unread", Value::boolean(drift.unread));
     if (!drift.by.empty()) one.set("by", Value::string(drift.by));
