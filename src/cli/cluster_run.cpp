@@ -133,6 +133,7 @@ ClusterRun::ClusterRun(Context& context, const Invocation& invocation, const std
   spec::Spec spec = load_cluster(context, cluster);
   transport_ = speaking(context);
   resources::RunOptions options = options_of(context, invocation, spec, doing);
+  options.called = cluster.value_or("");
   const unsigned calls = options.parallelism + 1;
   runner_ = context.runner ? context.runner(calls) : engine::pool_runner(calls, context.clock);
   const session::Purpose purpose = purpose_of(doing);
@@ -194,18 +195,13 @@ int show_run(Context& context, const Invocation& invocation, const engine::Plan&
   if (invocation.get("output") == "text") {
     const std::string verb = invocation.command().name == "down" ? "down" : "up";
     context.err << report::render(
-        report, fmt::format("rocca {} {}", verb, cluster),
+        report, fmt::format("rocca {}{}{}", verb, cluster.empty() ? "" : " ", cluster),
         {.colour = context.terminal.colour_err, .width = context.terminal.width});
   } else {
     print(context, invocation, report::to_value(report), "");
   }
   if (report.error) throw *report.error;
-  if (report.interrupted) return exit_code(Fault::Interrupted);
-  if (report.ok()) return 0;
-  const bool denied = std::any_of(report.steps.begin(), report.steps.end(), [](const auto& step) {
-    return step.second.error && step.second.error->fault() == Fault::Denied;
-  });
-  return denied ? exit_code(Fault::Denied) : 1;
+  return report::exit_code(report);
 }
 
 }  // namespace rocca::cli

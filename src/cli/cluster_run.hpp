@@ -62,7 +62,7 @@ bool is_mistake(Fault fault);
 Error unread_error(const engine::Plan& plan);
 
 /// Runs `act` with a screen that shows its events, and writes them to `--events FILE` as well;
-/// prints the report and gives the exit code.
+/// prints the report and gives the exit code. `cluster`: as the user named it, for hints.
 int show_run(Context& context, const Invocation& invocation, const engine::Plan& plan,
              const std::string& cluster,
              const std::function<engine::Report(const engine::EventSink&)>& act);

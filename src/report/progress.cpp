@@ -367,6 +367,20 @@ std::string event_line(const Event& event) {
   return text::emit_json(text::with_valid_text(std::move(out))) + "\n";
 }
 
+int exit_code(const engine::Report& report) {
+  if (report.interrupted) return rocca::exit_code(Fault::Interrupted);
+  if (report.error) return rocca::exit_code(report.error->fault());
+  bool failed = false, refused = true;
+  for (const auto& [address, step] : report.steps) {
+    if (!step.error) continue;
+    if (step.error->fault() == Fault::Denied) return rocca::exit_code(Fault::Denied);
+    failed = true;
+    refused = refused && step.error->fault() == Fault::Refused;
+  }
+  if (failed && refused) return rocca::exit_code(Fault::Refused);
+  return report.ok() ? 0 : 1;
+}
+
 std::string render(const engine::Report& report, const std::string& again, const Style& style) {
   using End = engine::StepResult::End;
   std::string out;

@@ -67,6 +67,10 @@ std::optional<std::string> plain_line(const engine::Event& event);
 /// One NDJSON line (with its newline) for `--events`.
 std::string event_line(const engine::Event& event);
 
+/// The exit code of a run: 0 done, 130 interrupted, 4 where a right is missing, 3 where all that
+/// failed was refused by a guard, otherwise 1.
+int exit_code(const engine::Report& report);
+
 /// What became of the plan: failures with their causes once each, what was skipped, and how to go
 /// on.
 /// `again` is the command that goes on where this run ended.

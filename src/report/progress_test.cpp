@@ -173,6 +173,32 @@ TEST(EventLines, AreOneJsonObjectEach) {
   EXPECT_EQ(value.find("hint")->text(), "make room");
 }
 
+TEST(ExitCode, IsThatOfWhatFailed) {
+  using End = engine::StepResult::End;
+  const struct {
+    std::vector<Fault> faults;
+    int code;
+  } cases[] = {{{}, 0},
+               {{Fault::Rejected}, 1},
+               {{Fault::Denied}, 4},
+               {{Fault::Timeout, Fault::Denied}, 4},
+               {{Fault::Refused}, 3},
+               {{Fault::Refused, Fault::Timeout}, 1}};
+  for (const auto& each : cases) {
+    engine::Report report;
+    report.steps["vm/ok"] = {.end = End::Done, .action = Action::Create};
+    for (std::size_t i = 0; i < each.faults.size(); ++i) {
+      engine::StepResult failed{.end = End::Failed, .action = Action::Create};
+      failed.error = Error(each.faults[i], "no");
+      report.steps["vm/" + std::to_string(i)] = failed;
+    }
+    EXPECT_EQ(exit_code(report), each.code) << testing::PrintToString(each.faults.size());
+  }
+  engine::Report stopped;
+  stopped.interrupted = true;
+  EXPECT_EQ(exit_code(stopped), 130);
+}
+
 TEST(ReportText, NamesEachCauseOnce) {
   using End = engine::StepResult::End;
   engine::Report report;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -17,8 +18,23 @@ namespace {
 
 constexpr const char* schema_line = "# yaml-language-server: $schema=";
 
+/// The identity of Infisical is a secret of two values: `{ secret: infisical }` stands for
+/// infisical.clientId and infisical.clientSecret.
+bool is_identity(const Tree& tree, const Member& member) {
+  return member.key == "auth" && member.value->members.size() == 1 &&
+         member.value->members.front().key == "secret" &&
+         std::any_of(tree.members.begin(), tree.members.end(), [](const Member& each) {
+           return each.key == "project" || each.key == "environment";
+         });
+}
+
 void collect_references(const Tree& tree, std::set<std::string>& out) {
   for (const Member& member : tree.members) {
+    if (is_identity(tree, member)) {
+      for (const char* part : {"clientId", "clientSecret"})
+        out.insert(fmt::format("{}.{}", member.value->members.front().value->text, part));
+      continue;
+    }
     if (member.key == "secret" && member.value->is_scalar() && tree.members.size() == 1)
       out.insert(member.value->text);
     collect_references(*member.value, out);

@@ -245,8 +245,11 @@ Resolver::Resolver(const spec::Spec& spec, Doors doors, std::stop_token stop)
     : doors_(std::move(doors)) {
   if (doors_.given != nullptr && !doors_.given->empty())
     places_.push_back(std::make_unique<GivenPlace>(*doors_.given));
-  for (const auto& file : spec.secret_files)
-    places_.push_back(std::make_unique<FilePlace>(doors_, absolute_path(spec.folder, *file)));
+  for (const auto& file : spec.secret_files) {
+    const std::string path = absolute_path(spec.folder, *file);
+    if (file_.empty()) file_ = path;
+    places_.push_back(std::make_unique<FilePlace>(doors_, path));
+  }
   for (const spec::SecretSource& source : spec.secret_sources) {
     if (const auto* infisical = std::get_if<spec::InfisicalSource>(&source)) {
       const bool plain_http = spec::allows_plain_http(spec, infisical->host);
@@ -296,8 +299,11 @@ Secret Resolver::get(const spec::SecretRef& reference, const std::string& wanted
       fmt::format("the secret {} is nowhere; {} needs it. Looked for:", reference.path, wanted_by);
   for (const std::string& place : searched) message += "\n  " + place;
   if (searched.empty()) message += "\n  nowhere: the spec names no secrets file and no source";
+  // Pasted from any folder, it names the file that was looked into.
+  const bool in_a_file = reference.from != spec::SecretRef::From::Infisical && !file_.empty();
   throw Error(Fault::NotFound, std::move(message))
-      .hint(fmt::format("rocca secrets set secrets.sops.yaml {}", reference.path));
+      .hint(in_a_file ? fmt::format("rocca secrets set {} {}", file_, reference.path)
+                      : "store it in one of these places");
 }
 
 Secret Resolver::get_line(const spec::SecretRef& reference, const std::string& wanted_by) {

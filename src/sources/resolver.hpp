@@ -65,6 +65,7 @@ class Resolver {
 
   Doors doors_;
   std::vector<std::unique_ptr<Place>> places_;
+  std::string file_;  // the first secrets file, where a secret that is missing may be stored
   std::unique_ptr<InfisicalPlace> absolute_;  // for { infisical: /abs/NAME }
 };
 

@@ -73,7 +73,7 @@ static int run_down(Context& context, const Invocation& invocation) {
     cluster.run().on_change([](const engine::Plan&) { return true; });
   }
   const int code =
-      show_run(context, invocation, plan, cluster.name(),
+      show_run(context, invocation, plan, cluster.options().called,
                [&](const engine::EventSink& events) { return cluster.run().down(events); });
   if (*cluster.spec().addons.proxmox_csi.on && code == 0)
     if (const auto volumes = cluster.run().loose_volumes(); !volumes.empty()) {

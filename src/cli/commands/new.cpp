@@ -81,7 +81,8 @@ static int run_new(Context& context, const Invocation& invocation) {
   write_cluster(context, root, make, {}, std::move(bundle));
   if (folder.starts_with(context.folder + "/")) folder.erase(0, context.folder.size() + 1);
   context.err << fmt::format("next: edit {}/{}, then `rocca validate {}`\n", visible(folder),
-                             spec::spec_file_name, visible(name));
+                             spec::spec_file_name,
+                             visible(folder.ends_with("clusters/" + name) ? name : folder));
   return 0;
 }
 

@@ -45,8 +45,9 @@ void write_plan(Context& context, const std::string& path, const engine::Plan& p
   for (const engine::Effect effect : options.policy.allowed)
     head.allowed.emplace_back(engine::to_string(effect));
   context.files.write_private(absolute(context, path), report::plan_file(plan, head), 0600);
-  context.err << fmt::format("wrote {}; `rocca apply {}` applies exactly this plan\n",
-                             visible(path), visible(path));
+  context.err << fmt::format("wrote {}; `rocca apply {}{}{}` applies exactly this plan\n",
+                             visible(path), visible(path), options.called.empty() ? "" : " ",
+                             visible(options.called));
 }
 
 /// What a guard of ours or an effect class forbids ends the command before anything is touched.
@@ -67,7 +68,7 @@ void refuse_what_is_refused(const engine::Plan& plan) {
 
 int carry_out(Context& context, const Invocation& invocation, ClusterRun& cluster,
               const engine::Plan& plan) {
-  return show_run(context, invocation, plan, cluster.name(),
+  return show_run(context, invocation, plan, cluster.options().called,
                   [&](const engine::EventSink& events) { return cluster.run().up(events); });
 }
 
@@ -113,8 +114,9 @@ static int run_up(Context& context, const Invocation& invocation) {
   if (text) context.out << shown(context, invocation, cluster, plan) << std::flush;
   refuse_what_is_refused(plan);
   if (plan.empty()) {
-    // What was found and is not remembered yet (a lost state) is still written down.
-    if (!plan.found.empty()) cluster.run().up([](const engine::Event&) {});
+    // What was found and is not remembered yet (a lost state, a lost rocca.lock) is still written.
+    if (!plan.found.empty() || cluster.run().writes_lock())
+      cluster.run().up([](const engine::Event&) {});
     if (!text) print(context, invocation, report::to_value(engine::Report{}), "");
     return 0;
   }
