@@ -277,6 +277,12 @@ Reply Server::review(Call& call) {
         "exactly one of nonResourceAttributes or resourceAttributes must be specified")};
     throw invalid(resource.group, "", "", causes);
   }
+  if (resource.kind != "SelfSubjectAccessReview" && text_at(object, {"spec", "user"}).empty() &&
+      is_empty(object.find({"spec", "groups"}))) {
+    const std::vector<Cause> causes{
+        Cause::invalid("spec.user", "\"\"", "at least one of user or group must be specified")};
+    throw invalid(resource.group, "", "", causes);
+  }
   track_update(*resource.type, empty_object(resource), object,
                {write.manager, resource.api_version(), "", timestamp(), one_field("status")});
   User user = call.user;
@@ -316,6 +322,13 @@ Reply Server::token(Call& call) {
                        "may not specify a duration less than 10 minutes")};
     throw invalid("authentication.k8s.io", "TokenRequest", "", causes);
   }
+  if (seconds > (std::int64_t{1} << 32)) {
+    const std::vector<Cause> causes{
+        Cause::invalid("spec.expirationSeconds", std::to_string(seconds),
+                       "may not specify a duration larger than 2^32 seconds")};
+    throw invalid("authentication.k8s.io", "TokenRequest", "", causes);
+  }
+  set_at(object, {"spec", "expirationSeconds"}, num(seconds));
   const Write write = write_of(call);
   track_update(
       *request.type, zero_value(*request.type), object,

@@ -52,10 +52,13 @@ void Server::check_options(const Call& call, std::string_view kind) const {
     causes.push_back(Cause::too_long("fieldManager", "may not be more than 128 bytes"));
   for (const char c : manager)
     if (c < 0x20 || c == 0x7f) {
-      causes.push_back(Cause::invalid("fieldManager", in_quotes(manager),
-                                      fmt::format("should only contain printable characters, "
-                                                  "but has unprintable character '{}' at {}",
-                                                  c, manager.find(c))));
+      // As Go's %q shows it.
+      causes.push_back(Cause::invalid(
+          "fieldManager",
+          fmt::format("\"{}\\x{:02x}{}\"", manager.substr(0, manager.find(c)),
+                      static_cast<unsigned>(c), manager.substr(manager.find(c) + 1)),
+          fmt::format("invalid character U+{:04X} (at position {})", static_cast<unsigned>(c),
+                      manager.find(c))));
       break;
     }
   std::vector<std::string> dry;
@@ -134,7 +137,8 @@ Value Server::read_object(const Resource& resource, const Value& sent, const Cal
       throw bad_request("error when creating: Object 'Kind' is missing in '" +
                         call.body.substr(0, 60) + "'");
     if (api_version != resource.api_version()) {
-      warnings.emplace_back("unknown field \"spec\"");
+      if (api_version.starts_with(resource.group + "/"))
+        warnings.emplace_back("unknown field \"spec\"");
       throw bad_request(fmt::format(
           "the API version in the data ({}) does not match the expected API version ({})",
           api_version, resource.api_version()));

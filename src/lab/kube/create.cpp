@@ -1,6 +1,7 @@
 #include "base/strings.hpp"
 #include "lab/kube/schema/decode.hpp"
 #include "lab/kube/server.hpp"
+#include "lab/kube/warnings.hpp"
 
 #include <fmt/format.h>
 
@@ -27,9 +28,12 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
   } else {
     metadata.erase("namespace");
   }
-  for (const char* key : {"uid", "resourceVersion", "generation", "creationTimestamp",
-                          "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
+  for (const char* key : {"uid", "resourceVersion", "creationTimestamp", "selfLink"})
     metadata.erase(key);
+  // Where the server does not count generations, it keeps what was sent.
+  if (resource.generation || resource.custom()) metadata.erase("generation");
+  if (!write.patch)
+    for (const char* key : {"deletionTimestamp", "deletionGracePeriodSeconds"}) metadata.erase(key);
   const bool applied = object.find({"metadata", "managedFields"}) != nullptr && write.internal;
   if (!applied) {
     const Value* managed = metadata.find("managedFields");
@@ -66,8 +70,14 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
   if (!causes.empty()) throw invalid(resource.group, resource.kind, name, causes);
   if (!write.internal) call_webhooks(resource, "CREATE", object, nullptr, write, false);
   const ObjectKey key{resource.namespaced ? space : "", name};
-  if (storage_.find(resource.key(), key))
-    throw already_exists(resource.group, resource.plural, name);
+  if (const Object there = storage_.find(resource.key(), key)) {
+    Failure failure = already_exists(resource.group, resource.plural, name);
+    if (there->find({"metadata", "deletionTimestamp"}) != nullptr)
+      failure.message = "object is being deleted: " + failure.message;
+    throw failure;
+  }
+  if (write.warnings != nullptr && !write.internal)
+    for (std::string& one : warnings_of(resource, object)) write.warnings->push_back(std::move(one));
   object = ordered(resource, std::move(object));
   if (write.dry_run) return object;
   return *storage_.put(resource.key(), key, std::move(object));
@@ -89,8 +99,8 @@ Reply Server::create_request(Call& call) {
   if (resource.namespaced && !space.empty() && space != call.space)
     throw bad_request(
         "the namespace of the provided object does not match the namespace sent on the request");
-  if (!text_at(object, {"metadata", "resourceVersion"}).empty())
-    throw bad_request("resourceVersion should not be set on objects to be created");
+  if (parse_uint(text_at(object, {"metadata", "resourceVersion"})).value_or(0) != 0)
+    throw plain_error("resourceVersion should not be set on objects to be created");
   // What comes with a create says nothing about owners.
   map_at(object, {"metadata"}).erase("managedFields");
   Write write = write_of(call);

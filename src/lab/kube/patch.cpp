@@ -24,8 +24,10 @@ Failure refused() {
 std::vector<std::string> pointer(const std::string& text) {
   std::vector<std::string> parts;
   if (text.empty()) return parts;
-  if (text[0] != '/') throw refused();
-  for (const std::string& part : split(std::string_view(text).substr(1), '/'))
+  // What stands before the first slash is not looked at.
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos) throw refused();
+  for (const std::string& part : split(std::string_view(text).substr(slash + 1), '/'))
     parts.push_back(replace_all(replace_all(part, "~1", "/"), "~0", "~"));
   return parts;
 }

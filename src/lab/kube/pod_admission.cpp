@@ -92,7 +92,7 @@ void Server::admit_pod(Value& object, const std::string& space) {
   const std::string account = text_at(spec, {"serviceAccountName"});
   const Object found = storage_.find("/serviceaccounts", {space, account});
   if (!found)
-    throw forbidden("", "pods", name,
+    throw forbidden("", "pods", name.empty() ? "Unknown" : name,
                     fmt::format("error looking up service account {}/{}: serviceaccount {} not "
                                 "found",
                                 space, account, in_quotes(account)));
@@ -106,7 +106,7 @@ void Server::admit_pod(Value& object, const std::string& space) {
   if (const std::string priority = text_at(spec, {"priorityClassName"}); !priority.empty()) {
     const Object known = storage_.find("scheduling.k8s.io/priorityclasses", {"", priority});
     if (!known)
-      throw forbidden("", "pods", name,
+      throw forbidden("", "pods", name.empty() ? "Unknown" : name,
                       fmt::format("no PriorityClass with name {} was found", priority));
     spec.set("priority", num(int_at(*known, {"value"})));
   }

@@ -124,6 +124,18 @@ void Server::prepare_create(const Resource& resource, Value& object) {
            str("1"));
   } else if (resource.kind == "PersistentVolumeClaim" || resource.kind == "PersistentVolume") {
     set_at(object, {"status", "phase"}, str("Pending"));
+    // The admission that protects storage in use.
+    const char* guard = resource.kind == "PersistentVolume" ? "kubernetes.io/pv-protection"
+                                                            : "kubernetes.io/pvc-protection";
+    Value& metadata = map_at(object, {"metadata"});
+    if (is_empty(metadata.find("finalizers"))) metadata.set("finalizers", Value::list());
+    Value& finalizers = *metadata.find("finalizers");
+    if (std::find(finalizers.items().begin(), finalizers.items().end(), str(guard)) ==
+        finalizers.items().end())
+      finalizers.append(str(guard));
+  } else if (resource.kind == "Lease") {
+    // Behind a feature gate that is off.
+    for (const char* field : {"strategy", "preferredHolder"}) map_at(object, {"spec"}).erase(field);
   } else if (resource.kind == "CustomResourceDefinition") {
     set_at(object, {"status", "conditions"}, Value::null());
     Value stored = Value::list();
@@ -187,6 +199,8 @@ void Server::prepare_update(const Resource& resource, const Value& live, Value& 
   if (resource.kind == "Namespace" && !write.internal) {
     keep("spec");
   }
+  if (resource.kind == "Lease")
+    for (const char* field : {"strategy", "preferredHolder"}) map_at(object, {"spec"}).erase(field);
   if (resource.kind == "DaemonSet") {
     const char* annotation = "deprecated.daemonset.template.generation";
     const Value* before = live.find({"spec", "template"});

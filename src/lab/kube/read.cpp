@@ -97,7 +97,9 @@ void check_fields(const Resource& resource, const FieldSelector& selector) {
     if (field == "metadata.name" || field == "metadata.namespace") continue;
     if (known != more.end()) {
       if (std::find(known->second.begin(), known->second.end(), field) == known->second.end())
-        throw bad_request("field label not supported: " + field);
+        throw bad_request(resource.key() == "batch/jobs"
+                              ? fmt::format("field label {} not supported for Job", in_quotes(field))
+                              : "field label not supported: " + field);
       continue;
     }
     if (std::find(resource.selectable.begin(), resource.selectable.end(), field) !=
@@ -175,7 +177,7 @@ Value Server::shown(const Resource& resource, const Value& object) const {
 
 Reply Server::read_one(Call& call) {
   const std::string revision = call.option_or("resourceVersion");
-  if (!revision.empty() && read_revision(revision, false) > storage_.revision())
+  if (!revision.empty() && read_revision(revision, true) > storage_.revision())
     throw too_large(*parse_uint(revision), storage_.revision());
   Reply reply;
   const Object found = get(*call.resource, key_of(call));

@@ -2,6 +2,7 @@
 #include "lab/kube/conditions.hpp"
 #include "lab/kube/schema/decode.hpp"
 #include "lab/kube/server.hpp"
+#include "text/json.hpp"
 
 #include <fmt/format.h>
 
@@ -34,6 +35,12 @@ DeleteHow read_how(Call& call, const Schemas& schemas) {
   if (!call.body.empty()) {
     std::vector<std::string> unknown;
     try {
+      const Value sent = read_json(call.body).value;
+      const std::string kind = text_at(sent, {"kind"});
+      if (!kind.empty() && kind != "DeleteOptions")
+        throw plain_error(fmt::format("no kind {} is registered for version {} in scheme "
+                                      "\"pkg/runtime/scheme.go:110\"",
+                                      in_quotes(kind), in_quotes(text_at(sent, {"apiVersion"}))));
       options = decode(*schemas.get("DeleteOptions"), read_json(call.body).value, unknown);
     } catch (const BadJson& bad) {
       throw bad_request("couldn't get version/kind; json parse error: " + bad.message);
@@ -42,10 +49,22 @@ DeleteHow read_how(Call& call, const Schemas& schemas) {
     }
   }
   how.propagation = call.option_or("propagationPolicy", text_at(options, {"propagationPolicy"}));
-  if (const auto grace = call.option("gracePeriodSeconds")) how.grace = parse_int(*grace);
+  if (const auto grace = call.option("gracePeriodSeconds")) {
+    how.grace = parse_int(*grace);
+    if (!how.grace)
+      throw bad_request(
+          fmt::format("strconv.ParseInt: parsing {}: invalid syntax", in_quotes(*grace)));
+  }
   if (const Value* grace = options.find("gracePeriodSeconds")) how.grace = grace->as_int();
   how.uid = text_at(options, {"preconditions", "uid"});
   how.revision = text_at(options, {"preconditions", "resourceVersion"});
+  if (const Value* dry = options.find("dryRun"); dry != nullptr && dry->is_list())
+    for (const Value& one : dry->items())
+      if (one.text() != "All") {
+        const std::vector<Cause> causes{
+            Cause::unsupported("dryRun", text::emit_json(*dry), {"All"})};
+        throw invalid("meta.k8s.io", "DeleteOptions", "", causes);
+      }
   if (const Value* dry = options.find("dryRun"); dry != nullptr && dry->size() != 0)
     call.query.emplace_back("dryRun", "All");
   const auto orphan = options.find("orphanDependents");
@@ -55,6 +74,11 @@ DeleteHow read_how(Call& call, const Schemas& schemas) {
                        "orphanDependents and deletionPropagation cannot be both set")};
     throw invalid("meta.k8s.io", "DeleteOptions", "", causes);
   }
+  if (call.resource->key() == "batch/jobs" && how.propagation.empty() && orphan == nullptr)
+    call.warnings.emplace_back(
+        "child pods are preserved by default when jobs are deleted; set "
+        "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
+        "this warning");
   if (how.propagation.empty() && orphan != nullptr)
     how.propagation = orphan->as_bool() == true ? "Orphan" : "Background";
   if (!how.propagation.empty() && how.propagation != "Foreground" &&

@@ -74,7 +74,11 @@ ReplayCluster::ReplayCluster(const Value& scenario)
 ReplayCluster::~ReplayCluster() = default;
 
 std::vector<std::pair<std::string, std::vector<std::string>>> ReplayCluster::run() {
-  play(*scenario_.find("steps"), id_);
+  const Value* steps = scenario_.find("steps");
+  if (steps == nullptr || !steps->is_list())
+    results_.emplace_back(id_, std::vector<std::string>{"the recording has no list of steps"});
+  else
+    play(*steps, id_);
   return std::move(results_);
 }
 
@@ -82,19 +86,39 @@ void ReplayCluster::play(const Value& steps, const std::string& prefix) {
   for (std::size_t i = 0; i < steps.items().size(); ++i) {
     const Value& step = steps.items()[i];
     const std::string name = fmt::format("{}#{}", prefix, i + 1);
-    if (const Value* event = step.find("event")) {
-      results_.emplace_back(name, happen(event->text())
-                                      ? std::vector<std::string>{}
-                                      : std::vector<std::string>{"cannot do: " + event->text()});
-    } else {
-      // A webhook keeps its ways until another note.
-      if (const std::string note = text_at(step, {"note"});
-          !note.empty() || !id_.starts_with("web"))
-        note_ = note;
-      request(step, name);
+    const std::size_t place = results_.size();
+    results_.emplace_back(name, std::vector<std::string>{});
+    try {
+      results_[place].second = one_step(step, name);
+    } catch (const std::exception& error) {
+      // A step that cannot be played is a difference; the next one is played all the same.
+      results_[place].second = {fmt::format("cannot be played: {}", error.what())};
     }
     world_.run_for(loose_ ? 1s : 300ms);  // the recorder took its time, too
   }
+}
+
+std::vector<std::string> ReplayCluster::one_step(const Value& step, const std::string& name) {
+  if (!step.is_map()) return {"a step is an object"};
+  if (const Value* event = step.find("event")) {
+    if (happen(event->text())) return {};
+    return {"unknown set-up step: " + event->text()};
+  }
+  const Value* request = step.find("request");
+  const Value* response = step.find("response");
+  if (request == nullptr || !request->is_map() || response == nullptr || !response->is_map())
+    return {"a step has a request and a response, or an event"};
+  // A webhook keeps its ways until another note.
+  if (const std::string note = text_at(step, {"note"}); !note.empty() || !id_.starts_with("web"))
+    note_ = note;
+  return play_request(step, name);
+}
+
+std::optional<User> ReplayCluster::principal(const std::string& who) {
+  if (who == "admin") return User{"admin", {"system:masters", "system:authenticated"}};
+  if (who == "viewer") return User{"vera", {"lab:viewers", "system:authenticated"}};
+  if (who == "nobody") return User{"nobody", {"system:authenticated"}};
+  return std::nullopt;
 }
 
 std::shared_ptr<ReplayCluster::Exchange> ReplayCluster::send(const Value& step) {
@@ -105,8 +129,9 @@ std::shared_ptr<ReplayCluster::Exchange> ReplayCluster::send(const Value& step) 
   if (const Value* query = request.find("query")) {
     std::vector<std::string> parts;
     for (const Value& pair : query->items())
-      parts.push_back(percent_encode(pair.items()[0].text()) + "=" +
-                      percent_encode(bindings_.fill(pair.items()[1].text())));
+      if (pair.is_list() && pair.size() == 2)
+        parts.push_back(percent_encode(pair.items()[0].text()) + "=" +
+                        percent_encode(bindings_.fill(pair.items()[1].text())));
     if (!parts.empty()) in.target += "?" + join(parts, "&");
   }
   in.headers.add("User-Agent", "rocca/1.0");
@@ -118,39 +143,27 @@ std::shared_ptr<ReplayCluster::Exchange> ReplayCluster::send(const Value& step) 
   if (const Value* body = request.find("body")) in.body = text::emit_json(bindings_.fill(*body));
   if (const Value* text = request.find("bodyText")) in.body = bindings_.fill(text->text());
   const auto exchange = std::make_shared<Exchange>();
-  const std::string who = text_at(step, {"as"});
-  if (who == "admin")
-    api_->handler({"admin", {"system:masters", "system:authenticated"}})(std::move(in), exchange);
-  else if (who == "viewer")
-    api_->handler({"vera", {"lab:viewers", "system:authenticated"}})(std::move(in), exchange);
-  else if (who == "nobody")
-    api_->handler({"nobody", {"system:authenticated"}})(std::move(in), exchange);
-  else
-    api_->handler()(std::move(in), exchange);
+  const std::optional<User> user = principal(text_at(step, {"as"}));
+  (user ? api_->handler(*user) : api_->handler())(std::move(in), exchange);
   return exchange;
 }
 
-void ReplayCluster::request(const Value& step, const std::string& name) {
+std::vector<std::string> ReplayCluster::play_request(const Value& step, const std::string& name) {
   Matcher matcher{bindings_, !loose_};
+  const std::string who = text_at(step, {"as"});
+  if (!principal(who) && who != "none")
+    return {fmt::format("unknown principal '{}': admin, viewer, nobody or none", who)};
   const auto exchange = send(step);
-  results_.emplace_back(name, std::vector<std::string>{});
-  const std::size_t place = results_.size() - 1;
-  if (const Value* during = step.find("during")) {
+  if (const Value* during = step.find("during"); during != nullptr && during->is_list()) {
     world_.run_for(300ms);
     play(*during, name);
   }
-  if (!exchange->finished && step.find({"response", "stream"}) != nullptr) {
-    const Instant limit = world_.now() + 10min;
-    while (!exchange->finished && world_.now() < limit && world_.step()) {
-    }
-  }
-  if (!exchange->finished) {
-    const Instant limit = world_.now() + 2min;
-    while (!exchange->finished && world_.now() < limit && world_.step()) {
-    }
+  const bool streams = step.find({"response", "stream"}) != nullptr;
+  const Instant limit = world_.now() + (streams ? 12min : 2min);
+  while (!exchange->finished && world_.now() < limit && world_.step()) {
   }
   compare(step, *exchange, matcher);
-  results_[place].second = matcher.problems();
+  return matcher.problems();
 }
 
 void ReplayCluster::compare(const Value& step, Exchange& exchange, Matcher& matcher) {

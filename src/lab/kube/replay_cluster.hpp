@@ -5,6 +5,7 @@
 #include "lab/sim/world.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,14 +24,18 @@ class ReplayCluster {
  private:
   class Exchange;
   void play(const text::Value& steps, const std::string& prefix);
-  void request(const text::Value& step, const std::string& name);
-  /// Something that happened outside HTTP; false: nobody has taught us that one.
+  /// The differences of one step. Whatever the recording holds: a name, a principal or a set-up
+  /// step that is unknown is a difference.
+  std::vector<std::string> one_step(const text::Value& step, const std::string& name);
+  std::vector<std::string> play_request(const text::Value& step, const std::string& name);
+  /// Who a step's `as` is; nothing: a client without certificate, or an unknown name.
+  static std::optional<User> principal(const std::string& who);
+  /// Something that happened outside HTTP; false: unknown.
   bool happen(const std::string& what);
   std::shared_ptr<Exchange> send(const text::Value& step);
   void compare(const text::Value& step, Exchange& exchange, Matcher& matcher);
   void compare_stream(const text::Value& recorded, const std::vector<text::Value>& events,
                       Matcher& matcher);
-  void mark_pods(bool ready);
   std::optional<WebhookAnswer> webhook(const text::Value& hook) const;
 
   const text::Value& scenario_;

@@ -41,7 +41,8 @@ class Matcher {
   bool agrees(const text::Value& recorded, const text::Value& actual);
 
  private:
-  void expect_set(const std::string& where, const text::Value& recorded, const text::Value& actual);
+  void expect_set(const std::string& where, const text::Value& recorded_list,
+                  const text::Value& actual_list);
 
   Bindings& bindings_;
   bool owners_kept_;

@@ -4,6 +4,7 @@
 #include "base/strings.hpp"
 #include "base/uuid.hpp"
 #include "lab/kube/controllers/controllers.hpp"
+#include "lab/kube/pairs.hpp"
 #include "lab/kube/watch.hpp"
 #include "text/json.hpp"
 #include "text/yaml.hpp"
@@ -329,7 +330,8 @@ void Server::dispatch(Call& call, const std::shared_ptr<net::Responder>& to) {
   const bool custom_group = !call.group.empty() && (group.empty() ? kinds_.is_custom(call.group)
                                                                   : group.front()->custom());
   if (custom_group &&
-      (call.resource == nullptr || (!call.resource->namespaced && !call.space.empty()))) {
+      (call.resource == nullptr || (!call.resource->namespaced && !call.space.empty()) ||
+       (call.resource->namespaced && call.space.empty() && !call.name.empty()))) {
     // Custom kinds are served by another handler, which knows no Status for this.
     Reply reply;
     reply.status = 404;
@@ -345,6 +347,7 @@ void Server::dispatch(Call& call, const std::shared_ptr<net::Responder>& to) {
   if (call.resource == nullptr) throw unknown;
   if (!call.subresource.empty() && call.resource->find(call.subresource) == nullptr) throw unknown;
   if (!call.resource->namespaced && !call.space.empty()) throw unknown;
+  if (call.resource->namespaced && call.space.empty() && !call.name.empty()) throw unknown;
   if (!has_quorum() && !(call.method == "GET" && call.option_or("resourceVersion") == "0")) {
     // Reads that want the newest state and all writes wait for etcd until the request's deadline,
     // then the connection is closed without an answer.
@@ -355,6 +358,14 @@ void Server::dispatch(Call& call, const std::shared_ptr<net::Responder>& to) {
   if (call.resource->key() == "/endpoints" && call.method != "GET")
     call.warnings.emplace_back(
         "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
+  const bool allowed = !call.subresource.empty() || call.resource->can(call.verb);
+  if (!call.verb.empty() && allowed &&
+      !is_played(*call.resource, call.verb, call.subresource))
+    throw Failure{501, "NotImplemented",
+                  fmt::format("the lab does not simulate {} of {}{}", call.verb,
+                              qualified(call.plural, call.group),
+                              call.subresource.empty() ? "" : "/" + call.subresource),
+                  Value::map()};
   if (call.verb == "watch") return start_watch(call, to);
   Reply reply = resource_request(call);
   send(to, call, negotiate(call, std::move(reply)));
@@ -364,14 +375,25 @@ Reply Server::resource_request(Call& call) {
   if (call.verb.empty()) throw method_not_allowed();
   if (!call.subresource.empty()) {
     const Subresource& sub = *call.resource->find(call.subresource);
-    if (std::find(sub.verbs.begin(), sub.verbs.end(), call.verb) == sub.verbs.end())
-      throw method_not_allowed();
+    if (std::find(sub.verbs.begin(), sub.verbs.end(), call.verb) == sub.verbs.end()) {
+      Failure failure = method_not_allowed();
+      if (call.resource->custom()) {
+        // Custom kinds are served by another handler, which names the kind.
+        failure.message = fmt::format("{} is not supported on resources of kind \"{}\"", call.verb,
+                                      qualified(call.plural, call.group));
+        failure.details.set("group", str(call.group));
+        failure.details.set("kind", str(call.plural));
+      }
+      throw failure;
+    }
     return subresource_request(call);
   }
   if (!call.resource->can(call.verb)) throw method_not_allowed();
   if (call.verb == "create" && !call.name.empty()) throw method_not_allowed();
-  if ((call.verb == "update" || call.verb == "patch") && call.name.empty())
+  if ((call.verb == "update" || call.verb == "patch") && call.name.empty()) {
+    if (call.resource->custom()) throw bad_request("name must be provided");
     throw method_not_allowed();
+  }
   if (call.verb == "get") return read_one(call);
   if (call.verb == "list") return list(call);
   if (call.verb == "create") return create_request(call);

@@ -58,6 +58,8 @@ struct Write {
   std::string subresource{};
   std::vector<std::string>* warnings = nullptr;
   bool internal = false;  // by a simulated controller: no admission
+  bool patch = false;     // a patch has no precondition on the UID
+  const text::Value* sent = nullptr;  // the metadata as the client sent it, in an update
 };
 
 struct DeleteHow {

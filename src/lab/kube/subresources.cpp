@@ -128,6 +128,11 @@ Reply Server::scale_request(Call& call) {
               fmt::format("Scale in version \"v1\" cannot be handled as a Scale: {}", bad.message));
         }
         const std::int64_t replicas = int_at(scale, {"spec", "replicas"}, 0);
+        if (replicas < 0 && resource.custom()) {
+          const std::vector<Cause> causes{Cause::invalid(wanted_path, std::to_string(replicas),
+                                                         "should be a non-negative integer")};
+          throw invalid(resource.group, resource.kind, call.name, causes);
+        }
         if (replicas < 0) {
           const std::vector<Cause> causes{Cause::invalid("spec.replicas", std::to_string(replicas),
                                                          "must be greater than or equal to 0")};
@@ -171,6 +176,14 @@ Reply Server::evict(Call& call) {
                    fmt::format("the UID in the precondition ({}) does not match the UID in record "
                                "({}). The object might have been deleted and then recreated",
                                how.uid, uid));
+  const std::string revision = text_at(*pod, {"metadata", "resourceVersion"});
+  if (!how.revision.empty() && how.revision != revision)
+    throw conflict("", "Pod", call.name,
+                   fmt::format("the ResourceVersion in the precondition ({}) does not match the "
+                               "ResourceVersion in record ({}). The object might have been "
+                               "modified",
+                               how.revision, revision));
+  how.revision.clear();
   const std::string phase = text_at(*pod, {"status", "phase"});
   const bool free = phase == "Pending" || phase == "Succeeded" || phase == "Failed" ||
                     pod->find({"metadata", "deletionTimestamp"}) != nullptr;
@@ -253,7 +266,17 @@ void Server::spend_budget(const Value& pod, const Write& write) {
 Reply Server::bind(Call& call) {
   Resource binding = *kinds_.find("", "v1", "bindings");
   const Value sent = read_body(call, binding);
-  const std::string name = call.name.empty() ? text_at(sent, {"metadata", "name"}) : call.name;
+  const std::string given = text_at(sent, {"metadata", "name"});
+  if (!call.name.empty() && given != call.name)
+    throw bad_request("name in URL does not match name in Binding object");
+  const std::string name = call.name.empty() ? given : call.name;
+  const std::string target = text_at(sent, {"target", "kind"});
+  // Errors of a binding are not made into a Status of their own.
+  if (!target.empty() && target != "Node")
+    throw plain_error(fmt::format("target.kind: Unsupported value: {}: supported values: \"Node\", "
+                                  "\"<empty>\"",
+                                  in_quotes(target)));
+  if (text_at(sent, {"target", "name"}).empty()) throw plain_error("target.name: Required value");
   const Resource& pods = *kinds_.find("", "v1", "pods");
   const ObjectKey key{call.space, name};
   const Object pod = get(pods, key);

@@ -2,6 +2,7 @@
 #include "lab/kube/patch.hpp"
 #include "lab/kube/schema/decode.hpp"
 #include "lab/kube/server.hpp"
+#include "lab/kube/warnings.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
@@ -18,6 +19,11 @@ std::string media_type(const std::string& header) {
   return std::string(trim(std::string_view(header).substr(0, header.find(';'))));
 }
 
+Failure nameless(const std::string& name) {
+  return bad_request(fmt::format(
+      "the name of the object ({} based on URL) was undeterminable: name must be provided", name));
+}
+
 constexpr const char* modified =
     "the object has been modified; please apply your changes to the latest version and try again";
 
@@ -30,6 +36,24 @@ bool equal_but_times(const Value& a, const Value& b) {
     return out;
   };
   return without(a) == without(b);
+}
+
+/// Where etcd keeps an object: what a failed precondition names.
+std::string registry_key(const Resource& resource, const ObjectKey& key) {
+  static const std::map<std::string, std::string> special{
+      {"/services", "services/specs"},
+      {"/endpoints", "services/endpoints"},
+      {"/nodes", "minions"},
+      {"networking.k8s.io/ingresses", "ingress"},
+      {"apiextensions.k8s.io/customresourcedefinitions",
+       "apiextensions.k8s.io/customresourcedefinitions"},
+      {"apiregistration.k8s.io/apiservices", "apiregistration.k8s.io/apiservices"}};
+  const auto found = special.find(resource.key());
+  std::string path = found != special.end() ? found->second
+                     : resource.custom()    ? resource.key()
+                                            : resource.plural;
+  if (resource.namespaced) path += "/" + key.space;
+  return fmt::format("/registry/{}/{}", path, key.name);
 }
 
 FieldSet reset_fields(const Resource& resource, const std::string& subresource) {
@@ -58,14 +82,17 @@ Value Server::update(const Resource& resource, const ObjectKey& key, const Edit&
       throw bad_request(
           "the namespace of the provided object does not match the namespace sent on the request");
     metadata.set("namespace", str(key.space));
+  } else {
+    metadata.erase("namespace");
   }
   const std::string uid = text_at(metadata, {"uid"});
   const std::string live_uid = text_at(*live, {"metadata", "uid"});
-  if (!uid.empty() && uid != live_uid)
+  if (!uid.empty() && uid != live_uid && !write.patch)
     throw conflict(resource.group, resource.plural, key.name,
-                   fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: "
-                               "{}",
-                               uid, live_uid));
+                   fmt::format("StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: "
+                               "0, AdditionalErrorMsg: Precondition failed: UID in precondition: "
+                               "{}, UID in object meta: {}",
+                               registry_key(resource, key), uid, live_uid));
   const std::string revision = text_at(metadata, {"resourceVersion"});
   if (revision.empty() || revision == "0") {
     if (resource.conditional && !write.internal && write.subresource != "scale") {
@@ -82,6 +109,7 @@ Value Server::update(const Resource& resource, const ObjectKey& key, const Edit&
 Value Server::store_update(const Resource& resource, const ObjectKey& key, const Object& live,
                            Value object, const Write& write, bool owners_known) {
   Value& metadata = map_at(object, {"metadata"});
+  const Value sent = metadata;
   // What only the server writes.
   for (const char* field : {"uid", "creationTimestamp", "generation", "deletionTimestamp",
                             "deletionGracePeriodSeconds", "resourceVersion", "selfLink"}) {
@@ -102,9 +130,13 @@ Value Server::store_update(const Resource& resource, const ObjectKey& key, const
   object = ordered(resource, std::move(object));
   if (resource.generation && write.subresource != "status")
     bump_generation(resource, *live, object);
-  const std::vector<Cause> causes = validate(resource, object, live.get(), write);
+  Write checked = write;
+  checked.sent = &sent;
+  const std::vector<Cause> causes = validate(resource, object, live.get(), checked);
   if (!causes.empty()) throw invalid(resource.group, resource.kind, key.name, causes);
   if (!write.internal) call_webhooks(resource, "UPDATE", object, live.get(), write, false);
+  if (write.warnings != nullptr && !write.internal && write.subresource.empty())
+    for (std::string& one : warnings_of(resource, object)) write.warnings->push_back(std::move(one));
   if (equal_but_times(*live, object)) return *live;
   if (write.dry_run) return object;
   const bool deleting = object.find({"metadata", "deletionTimestamp"}) != nullptr;
@@ -130,9 +162,42 @@ void Server::bump_generation(const Resource& resource, const Value& live, Value&
     out.set("metadata", std::move(annotations));
     return out;
   };
+  // Counted at creation and never again.
+  if (resource.key() == "scheduling.k8s.io/priorityclasses") return;
   if (wanted(live) == wanted(object)) return;
   set_at(object, {"metadata", "generation"}, num(int_at(live, {"metadata", "generation"}, 0) + 1));
 }
+
+namespace {
+
+/// A patch whose outcome cannot be decoded is invalid, where a body would be a bad request.
+Value read_patched(const Server& server, const Resource& resource, const Value& after, Call& call,
+                   const std::vector<std::string>& duplicates) {
+  try {
+    return server.read_object(resource, after, call, call.warnings, duplicates);
+  } catch (const Failure& failure) {
+    const std::size_t reason = failure.message.find(" cannot be handled as a ");
+    if (failure.code != 400 || reason == std::string::npos) throw;
+    const std::size_t why = failure.message.find(": ", reason);
+    const std::vector<Cause> causes{Cause::invalid("patch", in_quotes(text::emit_json(after)),
+                                                   failure.message.substr(why + 2))};
+    throw invalid("", "", "", causes);
+  }
+}
+
+/// The times of the metadata are decoded like all others, though nobody owns them.
+void check_times(const Value& config, const std::string& where, const Resource& resource) {
+  for (const char* field : {"creationTimestamp", "deletionTimestamp"})
+    if (const std::string text = text_at(config, {"metadata", field});
+        !text.empty() && !is_time(text))
+      throw plain_error(fmt::format(
+          "failed to convert new object {} to proper version: unable to convert unstructured "
+          "object to {}, Kind={}: parsing time {} as \"2006-01-02T15:04:05Z07:00\": cannot parse "
+          "{} as \"2006\"",
+          where, resource.api_version(), resource.kind, in_quotes(text), in_quotes(text)));
+}
+
+}  // namespace
 
 Server::Applied Server::apply_object(const Resource& resource, const ObjectKey& key,
                                      const Value& config, const Write& write, bool force) {
@@ -144,6 +209,7 @@ Server::Applied Server::apply_object(const Resource& resource, const ObjectKey& 
     throw plain_error(fmt::format(
         "failed to create typed patch object {}: {}", where,
         problems.size() == 1 ? problems.front() : "errors:\n  " + join(problems, "\n  ")));
+  if (!resource.custom()) check_times(config, where, resource);
   const Object live = storage_.find(resource.key(), key);
   const Writer writer{write.manager, resource.api_version(), write.subresource, timestamp(),
                       reset_fields(resource, write.subresource)};
@@ -180,6 +246,12 @@ Server::Applied Server::apply_object(const Resource& resource, const ObjectKey& 
   }
   if (!revision.empty() && revision != text_at(*live, {"metadata", "resourceVersion"}))
     throw conflict(resource.group, resource.plural, key.name, modified);
+  const std::string uid = text_at(config, {"metadata", "uid"});
+  if (!uid.empty() && uid != text_at(*live, {"metadata", "uid"})) {
+    const std::vector<Cause> causes{
+        Cause::invalid("metadata.uid", in_quotes(uid), "field is immutable")};
+    throw invalid(resource.group, resource.kind, key.name, causes);
+  }
   Value merged = apply(*resource.type, *live, config, writer, force);
   return {store_update(resource, key, live, settle(std::move(merged)), write, true), false};
 }
@@ -195,9 +267,7 @@ Reply Server::update_request(Call& call) {
   if (!name.empty() && name != call.name)
     throw bad_request(fmt::format(
         "the name of the object ({}) does not match the name on the URL ({})", name, call.name));
-  if (name.empty())
-    throw bad_request(fmt::format(
-        "the name of the object ({}) does not match the name on the URL ({})", "", call.name));
+  if (name.empty()) throw nameless(call.name);
   if (call.subresource.empty() && resource.create_on_update &&
       !storage_.find(resource.key(), key)) {
     if (!text_at(object, {"metadata", "resourceVersion"}).empty())
@@ -231,6 +301,7 @@ Reply Server::patch_request(Call& call) {
   }
   check_options(call, "PatchOptions");
   Write write = write_of(call);
+  write.patch = true;
   Reply reply;
   const ObjectKey key = key_of(call);
   if (type == "application/apply-patch+yaml") return apply_request(call, write);
@@ -240,6 +311,13 @@ Reply Server::patch_request(Call& call) {
   } catch (const BadJson& bad) {
     throw bad_request("error decoding patch: " + bad.message);
   }
+  // Everything below reads the object first.
+  get(resource, key);
+  if (type != "application/json-patch+json" && !patch.value.is_map())
+    throw bad_request(fmt::format(
+        "{}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+        type == "application/merge-patch+json" ? "error decoding patch: " : "",
+        patch.value.is_list() ? "array" : "string"));
   if (type == "application/json-patch+json" && !patch.value.is_list())
     throw bad_request(
         "error decoding patch: json: cannot unmarshal object into Go value of type "
@@ -255,8 +333,10 @@ Reply Server::patch_request(Call& call) {
                                        after = merge_patch(before, patch.value);
                                      else
                                        after = strategic_patch(*resource.type, before, patch.value);
-                                     return read_object(resource, after, call, call.warnings,
-                                                        patch.duplicates);
+                                     if (text_at(after, {"metadata", "name"}).empty())
+                                       throw nameless(call.name);
+                                     return read_patched(*this, resource, after, call,
+                                                         patch.duplicates);
                                    },
                                    write));
   return reply;
@@ -273,15 +353,21 @@ Reply Server::apply_request(Call& call, const Write& write) {
   Value& config = body.value;
   const std::string api_version = text_at(config, {"apiVersion"});
   const std::string kind = text_at(config, {"kind"});
-  if (api_version.empty() || kind.empty())
-    throw plain_error(
-        fmt::format("failed to create typed patch object: invalid object type: {}, Kind={}",
-                    api_version, kind));
+  if (!config.is_map() && !config.is_null())
+    throw bad_request(fmt::format(
+        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+        "{} into Go value of type map[string]interface {{}}",
+        config.is_list() ? "array" : "string"));
   if (const Value* managed = config.find({"metadata", "managedFields"});
       managed != nullptr && !managed->is_null())
     throw bad_request("metadata.managedFields must be nil");
   if (Value* metadata = config.find("metadata")) metadata->erase("managedFields");
-  if (api_version != resource.api_version())
+  const Resource* typed = kinds_.find_kind(api_version, kind);
+  if (typed == nullptr)
+    throw bad_request(fmt::format("invalid object type: {}{}, Kind={}",
+                                  api_version.find('/') == std::string::npos ? "/" : "",
+                                  api_version, kind));
+  if (typed->key() != resource.key() || api_version != resource.api_version())
     throw bad_request(fmt::format(
         "Incorrect version specified in apply patch. Specified patch version: {}, expected: {}",
         api_version, resource.api_version()));

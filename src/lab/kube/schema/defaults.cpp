@@ -87,6 +87,8 @@ void pod_spec_defaults(Value& spec) {
   otherwise(spec, "schedulerName", str("default-scheduler"));
   if (spec.find("terminationGracePeriodSeconds") == nullptr)
     spec.set("terminationGracePeriodSeconds", num(30));
+  if (int_at(spec, {"terminationGracePeriodSeconds"}) < 0)
+    spec.set("terminationGracePeriodSeconds", num(1));
   if (spec.find("securityContext") == nullptr) spec.set("securityContext", Value::map());
   const std::string account = text_at(spec, {"serviceAccountName"});
   const std::string old = text_at(spec, {"serviceAccount"});
@@ -98,6 +100,21 @@ void pod_spec_defaults(Value& spec) {
         if (Value* ports = container.find("ports"))
           for (Value& port : ports->items())
             otherwise_zero(port, "hostPort", int_at(port, {"containerPort"}));
+}
+
+/// A single address and the list of all: the single one leads.
+void addresses_agree(Value& status, const char* single, const char* all) {
+  const std::string address = text_at(status, {single});
+  const Value* list = status.find(all);
+  const std::string first =
+      is_empty(list) ? "" : text_at(list->items().front(), {"ip"});
+  if (!address.empty() && address != first) {
+    Value one = Value::map();
+    one.set("ip", str(address));
+    status.set(all, Value::list({one}));
+  } else if (address.empty() && !first.empty()) {
+    status.set(single, str(first));
+  }
 }
 
 void template_defaults(Value& spec) {
@@ -117,7 +134,8 @@ void service_defaults(Value& spec) {
         port.set("targetPort", num(int_at(port, {"port"})));
     }
   if (type != "ExternalName") otherwise(spec, "internalTrafficPolicy", str("Cluster"));
-  if (type == "NodePort" || type == "LoadBalancer")
+  if (type == "NodePort" || type == "LoadBalancer" ||
+      (type == "ClusterIP" && !is_empty(spec.find("externalIPs"))))
     otherwise(spec, "externalTrafficPolicy", str("Cluster"));
   if (type == "LoadBalancer" && spec.find("allocateLoadBalancerNodePorts") == nullptr)
     spec.set("allocateLoadBalancerNodePorts", Value::boolean(true));
@@ -210,6 +228,10 @@ void Server::set_defaults(const Resource& resource, Value& object) const {
     Value& spec = map_at(object, {"spec"});
     if (spec.find("enableServiceLinks") == nullptr)
       spec.set("enableServiceLinks", Value::boolean(true));
+    if (Value* status = object.find("status"); status != nullptr && status->is_map()) {
+      addresses_agree(*status, "podIP", "podIPs");
+      addresses_agree(*status, "hostIP", "hostIPs");
+    }
   } else if (kind == "Deployment") {
     Value& spec = map_at(object, {"spec"});
     if (spec.find("replicas") == nullptr) spec.set("replicas", num(1));
@@ -251,6 +273,14 @@ void Server::set_defaults(const Resource& resource, Value& object) const {
       if (rolling.find("partition") == nullptr) rolling.set("partition", num(0));
     }
     if (spec.find("revisionHistoryLimit") == nullptr) spec.set("revisionHistoryLimit", num(10));
+    if (Value* templates = spec.find("volumeClaimTemplates");
+        templates != nullptr && templates->is_list())
+      for (Value& claim : templates->items()) {
+        claim.set("kind", str("PersistentVolumeClaim"));
+        claim.set("apiVersion", str("v1"));
+        otherwise(map_at(claim, {"spec"}), "volumeMode", str("Filesystem"));
+        otherwise(map_at(claim, {"status"}), "phase", str("Pending"));
+      }
     Value& claims = map_at(spec, {"persistentVolumeClaimRetentionPolicy"});
     otherwise(claims, "whenDeleted", str("Retain"));
     otherwise(claims, "whenScaled", str("Retain"));
@@ -302,17 +332,43 @@ void Server::set_defaults(const Resource& resource, Value& object) const {
   } else if (kind == "PersistentVolume") {
     otherwise(map_at(object, {"spec"}), "persistentVolumeReclaimPolicy", str("Retain"));
     otherwise(map_at(object, {"spec"}), "volumeMode", str("Filesystem"));
+  } else if (kind == "CSIDriver") {
+    Value& spec = map_at(object, {"spec"});
+    for (const auto& [field, value] :
+         {std::pair{"attachRequired", true}, {"podInfoOnMount", false}, {"storageCapacity", false},
+          {"requiresRepublish", false}, {"seLinuxMount", false}})
+      if (spec.find(field) == nullptr) spec.set(field, Value::boolean(value));
+    otherwise(spec, "fsGroupPolicy", str("ReadWriteOnceWithFSType"));
+    if (is_empty(spec.find("volumeLifecycleModes")))
+      spec.set("volumeLifecycleModes", Value::list({str("Persistent")}));
+  } else if (kind == "IngressClass") {
+    if (Value* parameters = object.find({"spec", "parameters"}); parameters != nullptr)
+      otherwise(*parameters, "scope", str("Cluster"));
   } else if (kind == "PriorityClass") {
     otherwise(object, "preemptionPolicy", str("PreemptLowerPriority"));
   } else if (kind == "NetworkPolicy") {
     Value& spec = map_at(object, {"spec"});
-    if (spec.find("policyTypes") == nullptr) {
+    for (const char* list : {"ingress", "egress"})
+      if (Value* rules = spec.find(list); rules != nullptr && rules->is_list())
+        for (Value& rule : rules->items())
+          if (Value* ports = rule.find("ports"); ports != nullptr && ports->is_list())
+            for (Value& port : ports->items()) otherwise(port, "protocol", str("TCP"));
+    if (is_empty(spec.find("policyTypes"))) {
       Value types = Value::list();
       types.append(str("Ingress"));
       if (!is_empty(spec.find("egress"))) types.append(str("Egress"));
       spec.set("policyTypes", std::move(types));
     }
   } else if (kind == "Node") {
+    if (Value* spec = object.find("spec"); spec != nullptr && spec->is_map()) {
+      const std::string range = text_at(*spec, {"podCIDR"});
+      const Value* ranges = spec->find("podCIDRs");
+      const std::string first = is_empty(ranges) ? "" : ranges->items().front().text();
+      if (!range.empty() && range != first)
+        spec->set("podCIDRs", Value::list({str(range)}));
+      else if (range.empty() && !first.empty())
+        spec->set("podCIDR", str(first));
+    }
     if (Value* status = object.find("status"); status != nullptr && status->is_map())
       if (const Value* capacity = status->find("capacity"); capacity != nullptr)
         if (status->find("allocatable") == nullptr) status->set("allocatable", *capacity);

@@ -62,7 +62,7 @@ rbac.authorization.k8s.io v1 clusterrolebindings clusterrolebinding ClusterRoleB
 rbac.authorization.k8s.io v1 clusterroles clusterrole ClusterRole C c - - ClusterRole
 rbac.authorization.k8s.io v1 rolebindings rolebinding RoleBinding N c - - RoleBinding
 rbac.authorization.k8s.io v1 roles role Role N c - - Role
-storage.k8s.io v1 csidrivers csidriver CSIDriver C g - - CSIDriver
+storage.k8s.io v1 csidrivers csidriver CSIDriver C u - - CSIDriver
 storage.k8s.io v1 csinodes csinode CSINode C - - - CSINode
 storage.k8s.io v1 csistoragecapacities csistoragecapacity CSIStorageCapacity N - - - CSIStorageCapacity
 storage.k8s.io v1 storageclasses storageclass StorageClass C - sc - StorageClass

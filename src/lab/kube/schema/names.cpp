@@ -119,7 +119,9 @@ std::vector<std::string> wrong_config_key(std::string_view key) {
         "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
         "'[-._a-zA-Z0-9]+')");
   if (key == ".") wrong.emplace_back("must not be '.'");
-  if (key.starts_with("..")) wrong.emplace_back("must not start with '..'");
+  if (key == "..")
+    wrong.emplace_back("must not be '..'");
+  else if (key.starts_with("..")) wrong.emplace_back("must not start with '..'");
   return wrong;
 }
 

@@ -22,20 +22,41 @@ constexpr std::size_t data_limit = 1024 * 1024;
 
 std::vector<std::string> wrong_name(const Resource& resource, const std::string& name) {
   const std::string key = resource.key();
-  if (key == "/namespaces") return wrong_label(name);
+  if (key == "/namespaces" || key == "apps/statefulsets") return wrong_label(name);
   if (key == "/services") return wrong_old_label(name);
   if (resource.group == "rbac.authorization.k8s.io") return wrong_path_segment(name);
   return wrong_subdomain(name);
 }
 
-void check_labels(const Value& metadata, const std::string& path, std::vector<Cause>& causes) {
-  const Value* labels = metadata.find("labels");
-  if (labels == nullptr || !labels->is_map()) return;
-  for (const text::Entry& label : labels->entries()) {
-    for (const std::string& why : wrong_qualified_name(label.key))
-      causes.push_back(Cause::invalid(path, in_quotes(label.key), why));
-    for (const std::string& why : wrong_label_value(label.value.text()))
-      causes.push_back(Cause::invalid(path, in_quotes(label.value.text()), why));
+void check_owners(const Value& metadata, Causes& causes) {
+  const Value* list = metadata.find("ownerReferences");
+  if (list == nullptr || !list->is_list()) return;
+  std::size_t controllers = 0;
+  for (const Value& one : list->items()) {
+    const std::string version = text_at(one, {"apiVersion"});
+    if (version.substr(version.find('/') + 1).empty() || version.empty())
+      causes.push_back(Cause::invalid("metadata.ownerReferences.apiVersion", in_quotes(version),
+                                      "version must not be empty"));
+    for (const char* field : {"kind", "name", "uid"})
+      if (text_at(one, {field}).empty())
+        causes.push_back(Cause::invalid(fmt::format("metadata.ownerReferences.{}", field), "\"\"",
+                                        "must not be empty"));
+    if (bool_at(one, {"controller"})) ++controllers;
+  }
+  if (controllers > 1)
+    causes.push_back(Cause::invalid("metadata.ownerReferences", text::emit_json(*list),
+                                    "Only one reference can have Controller set to true."));
+}
+
+/// What a client may send back only as it is.
+void check_server_fields(const Value& sent, const Value& live, Causes& causes) {
+  for (const char* field : {"uid", "deletionTimestamp"}) {
+    const std::string now = text_at(sent, {field});
+    const std::string before = text_at(live, {"metadata", field});
+    const bool fixed = std::string_view(field) == "deletionTimestamp" && !before.empty();
+    if (!now.empty() && !fixed && now != before)
+      causes.push_back(Cause::invalid(fmt::format("metadata.{}", field), in_quotes(now),
+                                      "field is immutable"));
   }
 }
 
@@ -66,7 +87,7 @@ std::vector<Cause> check_metadata(const Resource& resource, const Value& object,
   else if (live == nullptr)
     for (const std::string& why : wrong_name(resource, name))
       causes.push_back(Cause::invalid("metadata.name", in_quotes(name), why));
-  check_labels(metadata, "metadata.labels", causes);
+  check_label_map(metadata.find("labels"), "metadata.labels", causes);
   if (const Value* annotations = metadata.find("annotations");
       annotations != nullptr && annotations->is_map()) {
     std::size_t total = 0;
@@ -79,6 +100,7 @@ std::vector<Cause> check_metadata(const Resource& resource, const Value& object,
       causes.push_back(
           Cause::too_long("metadata.annotations", "may not be more than 262144 bytes"));
   }
+  check_owners(metadata, causes);
   check_finalizers(metadata, resource.custom(), causes);
   if (live != nullptr && live->find({"metadata", "deletionTimestamp"}) != nullptr) {
     std::vector<std::string> fresh;
@@ -142,9 +164,9 @@ void check_data(const Resource& resource, const Value& object, const Value* live
 
 void check_secret_type(const Value& object, std::vector<Cause>& causes) {
   const std::string type = text_at(object, {"type"});
+  const auto has = [&](const char* key) { return object.find({"data", key}) != nullptr; };
   const auto need = [&](const char* key) {
-    if (object.find({"data", key}) == nullptr)
-      causes.push_back(Cause::required(fmt::format("data[{}]", key)));
+    if (!has(key)) causes.push_back(Cause::required(fmt::format("data[{}]", key)));
   };
   if (type == "kubernetes.io/tls") {
     need("tls.crt");
@@ -153,6 +175,13 @@ void check_secret_type(const Value& object, std::vector<Cause>& causes) {
     need(".dockerconfigjson");
   } else if (type == "kubernetes.io/ssh-auth") {
     need("ssh-privatekey");
+  } else if (type == "kubernetes.io/basic-auth" && !has("username") && !has("password")) {
+    need("username");
+    need("password");
+  } else if (type == "kubernetes.io/service-account-token") {
+    const char* account = "kubernetes.io/service-account.name";
+    if (text_at(object, {"metadata", "annotations", account}).empty())
+      causes.push_back(Cause::required(fmt::format("metadata.annotations[{}]", account)));
   }
 }
 
@@ -163,6 +192,8 @@ std::vector<Cause> Server::validate(const Resource& resource, const Value& objec
   if (write.internal) return {};
   check_escalation(resource, object, write);
   std::vector<Cause> causes = check_metadata(resource, object, live);
+  if (live != nullptr && write.sent != nullptr)
+    check_server_fields(*write.sent, *live, causes);
   if (resource.custom()) {
     for (Cause& cause : validate_custom(resource, object, live, write.subresource))
       causes.push_back(std::move(cause));
@@ -172,8 +203,11 @@ std::vector<Cause> Server::validate(const Resource& resource, const Value& objec
     check_data(resource, object, live, causes);
     if (resource.kind == "Secret") check_secret_type(object, causes);
   }
-  check_kind(resource, object, live, write, causes);
-  check_more(resource, object, live, causes);
+  check_workload(resource, object, live, write.subresource, causes);
+  check_network(resource, object, live, write.subresource, causes);
+  check_access(resource, object, live, causes);
+  check_cluster(resource, object, live, write.subresource, causes);
+  if (write.subresource != "status") check_more(resource, object, live, causes);
   return causes;
 }
 

@@ -2,6 +2,7 @@
 #include "base/strings.hpp"
 #include "lab/kube/schema/cel.hpp"
 #include "lab/kube/schema/decode.hpp"
+#include "lab/kube/schema/validate.hpp"
 #include "lab/kube/server.hpp"
 #include "text/json.hpp"
 
@@ -208,7 +209,9 @@ void cel_rules(const Type& type, const Value& value, const Value* old, const std
         causes.push_back(Cause::forbidden(path, message));
       else
         causes.push_back(Cause::invalid(
-            path, value.is_map() || value.is_list() ? text::emit_json(value) : shown, message));
+            path,
+            type.open && (value.is_map() || value.is_list()) ? text::emit_json(value) : shown,
+            message));
     }
   if (value.is_map())
     for (const text::Entry& entry : value.entries()) {
@@ -223,6 +226,39 @@ void cel_rules(const Type& type, const Value& value, const Value* old, const std
   if (value.is_list() && type.element && type.element->custom)
     for (std::size_t i = 0; i < value.items().size(); ++i)
       cel_rules(*type.element, value.items()[i], nullptr, fmt::format("{}[{}]", path, i), causes);
+}
+
+/// The path of a scale subresource must lead to a number; Go's accessor says where it does not.
+void check_scale(const Resource& resource, const Value& object, Causes& causes) {
+  if (resource.scale.is_null()) return;
+  for (const char* which : {"specReplicasPath", "statusReplicasPath"}) {
+    const std::string path = text_at(resource.scale, {which});
+    const Value* at = &object;
+    const auto wrong = [&](const Value& value, const char* wanted) {
+      causes.push_back(Cause::invalid(
+          path, "0",
+          fmt::format("{} accessor error: {} is of the type {}, expected {}", path,
+                      value.is_scalar() ? value.text() : "value",
+                      value.is_string() ? "string" : value.is_list() ? "[]interface {}" : "bool",
+                      wanted)));
+    };
+    for (const std::string& part : split(path, '.')) {
+      if (part.empty()) continue;
+      if (!at->is_map()) {
+        wrong(*at, "map[string]interface{}");
+        at = nullptr;
+        break;
+      }
+      at = at->find(part);
+      if (at == nullptr) break;
+    }
+    if (at == nullptr || at->is_null()) continue;
+    if (!at->as_int() || at->is_string())
+      wrong(*at, "int64");
+    else if (*at->as_int() < 0)
+      causes.push_back(
+          Cause::invalid(path, std::to_string(*at->as_int()), "should be a non-negative integer"));
+  }
 }
 
 bool any_rules(const Type& type) {
@@ -247,7 +283,8 @@ std::vector<Cause> Server::validate_custom(const Resource& resource, const Value
       // The status door checks below the status, and its texts begin there.
       finding.cause.message = replace_all(finding.cause.message, ": status.", ": ");
   std::vector<Cause> causes;
-  bool blocked = false;
+  // A name that is missing blocks the rules, too.
+  bool blocked = text_at(object, {"metadata", "name"}).empty();
   for (Finding& finding : checker.found) {
     blocked = blocked || finding.blocks;
     causes.push_back(std::move(finding.cause));
@@ -258,6 +295,7 @@ std::vector<Cause> Server::validate_custom(const Resource& resource, const Value
         "some validation rules were not checked because the object was invalid; correct the "
         "existing errors to complete validation"));
   if (!blocked) cel_rules(*resource.type, object, live, "", causes);
+  if (!status_only) check_scale(resource, object, causes);
   return causes;
 }
 
