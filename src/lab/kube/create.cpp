@@ -58,12 +58,23 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
                       "create not allowed while custom resource definition is terminating");
   if (!write.internal) call_webhooks(resource, "CREATE", object, nullptr, write, true);
   Value& data = map_at(object, {"metadata"});
-  if (text_at(data, {"name"}).empty() && !text_at(data, {"generateName"}).empty())
-    data.set("name", str(text_at(data, {"generateName"}).substr(0, 58) + random_suffix()));
+  const auto generate = [&] {
+    Value& fresh = map_at(object, {"metadata"});
+    if (!text_at(fresh, {"name"}).empty() || text_at(fresh, {"generateName"}).empty()) return;
+    fresh.set("name", str(text_at(fresh, {"generateName"}).substr(0, 58) + random_suffix()));
+    if (resource.key() == "/namespaces")
+      set_at(object, {"metadata", "labels", "kubernetes.io/metadata.name"},
+             str(text_at(object, {"metadata", "name"})));
+  };
+  // A pod is admitted before its name is drawn.
+  if (resource.key() != "/pods") generate();
   data.set("uid", str(new_uid()));
   data.set("creationTimestamp", str(timestamp()));
   if (resource.generation) data.set("generation", num(1));
-  if (resource.key() == "/pods") admit_pod(object, space);
+  if (resource.key() == "/pods") {
+    admit_pod(object, space);
+    generate();
+  }
   prepare_create(resource, object);
   const std::string name = text_at(object, {"metadata", "name"});
   const std::vector<Cause> causes = validate(resource, object, nullptr, write);

@@ -180,6 +180,7 @@ Value strategic_list(const Type& type, const Value& object, const Value& patch) 
       return out;
     }
   Value out = object;
+  Value fresh = Value::list();  // new elements come first
   if (type.lists == Type::Lists::Set) {
     for (const Value& item : patch.items())
       if (std::find(out.items().begin(), out.items().end(), item) == out.items().end())
@@ -198,7 +199,7 @@ Value strategic_list(const Type& type, const Value& object, const Value& patch) 
       continue;
     }
     if (found == out.items().end()) {
-      out.append(item);
+      fresh.append(item);
     } else if (directive == "replace") {
       Value whole = item;
       whole.erase("$patch");
@@ -207,7 +208,8 @@ Value strategic_list(const Type& type, const Value& object, const Value& patch) 
       *found = strategic_patch(*type.element, *found, item);
     }
   }
-  return out;
+  for (Value& item : out.items()) fresh.append(std::move(item));
+  return fresh;
 }
 
 void order_by(Value& list, const Value& order, const Type& type) {

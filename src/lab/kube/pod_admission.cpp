@@ -78,6 +78,14 @@ std::vector<std::string> baseline_violations(const Value& spec) {
   return out;
 }
 
+/// How the admission names a pod: its name is drawn later.
+std::string shown_name(const Value& object) {
+  const std::string name = text_at(object, {"metadata", "name"});
+  if (!name.empty()) return name;
+  const std::string begin = text_at(object, {"metadata", "generateName"});
+  return begin.empty() ? "Unknown" : begin;
+}
+
 }  // namespace
 
 void Server::admit_pod(Value& object, const std::string& space) {
@@ -92,7 +100,7 @@ void Server::admit_pod(Value& object, const std::string& space) {
   const std::string account = text_at(spec, {"serviceAccountName"});
   const Object found = storage_.find("/serviceaccounts", {space, account});
   if (!found)
-    throw forbidden("", "pods", name.empty() ? "Unknown" : name,
+    throw forbidden("", "pods", shown_name(object),
                     fmt::format("error looking up service account {}/{}: serviceaccount {} not "
                                 "found",
                                 space, account, in_quotes(account)));
@@ -106,7 +114,7 @@ void Server::admit_pod(Value& object, const std::string& space) {
   if (const std::string priority = text_at(spec, {"priorityClassName"}); !priority.empty()) {
     const Object known = storage_.find("scheduling.k8s.io/priorityclasses", {"", priority});
     if (!known)
-      throw forbidden("", "pods", name.empty() ? "Unknown" : name,
+      throw forbidden("", "pods", shown_name(object),
                       fmt::format("no PriorityClass with name {} was found", priority));
     spec.set("priority", num(int_at(*known, {"value"})));
   }

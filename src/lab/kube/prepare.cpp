@@ -64,10 +64,8 @@ void prepare_service(Server& server, Value& object) {
   }
 }
 
-void prepare_pod(Value& object) {
-  set_at(object, {"status", "phase"}, str("Pending"));
-  Value& spec = map_at(object, {"spec"});
-  set_at(object, {"status", "qosClass"}, str(qos_class(spec)));
+/// The admission that lets every pod stay for five minutes on a node that is gone.
+void add_tolerations(Value& spec) {
   Value& tolerations = spec.find("tolerations") == nullptr ? spec.set("tolerations", Value::list())
                                                            : *spec.find("tolerations");
   for (const char* key : {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}) {
@@ -86,6 +84,13 @@ void prepare_pod(Value& object) {
     one.set("tolerationSeconds", num(300));
     tolerations.append(std::move(one));
   }
+}
+
+void prepare_pod(Value& object) {
+  set_at(object, {"status", "phase"}, str("Pending"));
+  Value& spec = map_at(object, {"spec"});
+  set_at(object, {"status", "qosClass"}, str(qos_class(spec)));
+  add_tolerations(spec);
 }
 
 void prepare_job(Value& object) {
@@ -111,7 +116,13 @@ void prepare_job(Value& object) {
 void Server::prepare_create(const Resource& resource, Value& object) {
   if (resource.find("status") != nullptr && resource.kind != "Node") object.erase("status");
   if (resource.kind == "Namespace") {
-    object.set("spec", json(R"({"finalizers":["kubernetes"]})"));
+    Value& list = map_at(object, {"spec"}).find("finalizers") == nullptr
+                      ? map_at(object, {"spec"}).set("finalizers", Value::list())
+                      : *object.find({"spec", "finalizers"});
+    if (!list.is_list()) list = Value::list();
+    if (std::find(list.items().begin(), list.items().end(), str("kubernetes")) ==
+        list.items().end())
+      list.append(str("kubernetes"));
     object.set("status", json(R"({"phase":"Active"})"));
   } else if (resource.kind == "Service") {
     prepare_service(*this, object);
@@ -199,6 +210,7 @@ void Server::prepare_update(const Resource& resource, const Value& live, Value& 
   if (resource.kind == "Namespace" && !write.internal) {
     keep("spec");
   }
+  if (resource.key() == "/pods" && !write.internal) add_tolerations(map_at(object, {"spec"}));
   if (resource.kind == "Lease")
     for (const char* field : {"strategy", "preferredHolder"}) map_at(object, {"spec"}).erase(field);
   if (resource.kind == "DaemonSet") {

@@ -94,7 +94,8 @@ void check_fields(const Resource& resource, const FieldSelector& selector) {
       {"certificates.k8s.io/certificatesigningrequests", {"spec.signerName"}}};
   const auto known = more.find(resource.key());
   for (const std::string& field : selector.fields()) {
-    if (field == "metadata.name" || field == "metadata.namespace") continue;
+    if (field == "metadata.name") continue;
+    if (field == "metadata.namespace" && (resource.namespaced || known == more.end())) continue;
     if (known != more.end()) {
       if (std::find(known->second.begin(), known->second.end(), field) == known->second.end())
         throw bad_request(resource.key() == "batch/jobs"

@@ -108,6 +108,19 @@ Reply Server::remove(const Resource& resource, const ObjectKey& key, const Delet
   Value object = *live;
   const std::string uid = text_at(object, {"metadata", "uid"});
   const std::string revision = text_at(object, {"metadata", "resourceVersion"});
+  // Namespaces and definitions are looked at before the common code.
+  const bool early = resource.key() == "/namespaces" ||
+                     resource.key() == "apiextensions.k8s.io/customresourcedefinitions";
+  if (early && !how.uid.empty() && how.uid != uid)
+    throw conflict(
+        resource.group, resource.plural, key.name,
+        fmt::format("Precondition failed: UID in precondition: {}, UID in object meta: {}", how.uid,
+                    uid));
+  if (early && !how.revision.empty() && how.revision != revision)
+    throw conflict(resource.group, resource.plural, key.name,
+                   fmt::format("Precondition failed: ResourceVersion in precondition: {}, "
+                               "ResourceVersion in object meta: {}",
+                               how.revision, revision));
   if (!how.uid.empty() && how.uid != uid)
     throw conflict(resource.group, resource.kind, key.name,
                    fmt::format("the UID in the precondition ({}) does not match the UID in record "
@@ -137,11 +150,14 @@ Reply Server::remove(const Resource& resource, const ObjectKey& key, const Delet
       grace = 0;
     if (grace < 0) grace = 1;
   }
-  const bool orphan = how.propagation == "Orphan";
-  const bool foreground = how.propagation == "Foreground";
+  // Jobs keep their pods unless told otherwise; Events have no dependents.
+  const bool collected = resource.key() != "/events";
+  const bool keeps = resource.key() == "batch/jobs" && !write.internal && how.propagation.empty();
+  const bool orphan = collected && (how.propagation == "Orphan" || keeps);
+  const bool foreground = collected && how.propagation == "Foreground";
   if (orphan) add_finalizer(object, "orphan");
   if (foreground) add_finalizer(object, "foregroundDeletion");
-  if (!orphan && !foreground && !how.propagation.empty() && !deleting) {
+  if (!orphan && !foreground && !how.propagation.empty()) {
     // Background drops what an earlier wish had put there.
     if (Value* list = object.find({"metadata", "finalizers"}))
       std::erase_if(list->items(), [](const Value& one) {

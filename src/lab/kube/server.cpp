@@ -389,7 +389,8 @@ Reply Server::resource_request(Call& call) {
     return subresource_request(call);
   }
   if (!call.resource->can(call.verb)) throw method_not_allowed();
-  if (call.verb == "create" && !call.name.empty()) throw method_not_allowed();
+  if (call.verb == "create" && !call.name.empty() && !call.resource->custom())
+    throw method_not_allowed();
   if ((call.verb == "update" || call.verb == "patch") && call.name.empty()) {
     if (call.resource->custom()) throw bad_request("name must be provided");
     throw method_not_allowed();

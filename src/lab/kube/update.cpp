@@ -272,6 +272,10 @@ Reply Server::update_request(Call& call) {
       !storage_.find(resource.key(), key)) {
     if (!text_at(object, {"metadata", "resourceVersion"}).empty())
       throw conflict(resource.group, resource.plural, call.name, modified);
+    const std::string space = text_at(object, {"metadata", "namespace"});
+    if (resource.namespaced && !space.empty() && space != call.space)
+      throw bad_request(
+          "the namespace of the provided object does not match the namespace sent on the request");
     map_at(object, {"metadata"}).erase("managedFields");
     reply.status = 201;
     reply.body = shown(resource, create(resource, call.space, std::move(object), write));
@@ -363,7 +367,7 @@ Reply Server::apply_request(Call& call, const Write& write) {
     throw bad_request("metadata.managedFields must be nil");
   if (Value* metadata = config.find("metadata")) metadata->erase("managedFields");
   const Resource* typed = kinds_.find_kind(api_version, kind);
-  if (typed == nullptr)
+  if (typed == nullptr || kind != resource.kind)
     throw bad_request(fmt::format("invalid object type: {}{}, Kind={}",
                                   api_version.find('/') == std::string::npos ? "/" : "",
                                   api_version, kind));

@@ -38,12 +38,25 @@ void secret_warnings(const Value& object, std::vector<std::string>& out) {
   }
 }
 
+void template_warnings(const Value& object, std::vector<std::string>& out) {
+  for (const auto& [path, spec] :
+       {std::pair{"spec.template.spec", object.find({"spec", "template", "spec"})},
+        {"spec.jobTemplate.spec.template.spec",
+         object.find({"spec", "jobTemplate", "spec", "template", "spec"})}})
+    if (spec != nullptr && int_at(*spec, {"terminationGracePeriodSeconds"}) < 0)
+      out.push_back(fmt::format(
+          "{}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be "
+          "treated as 1",
+          path));
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_of(const Resource& resource, const Value& object) {
   std::vector<std::string> out;
   if (resource.key() == "/services")
     if (const Value* spec = object.find("spec")) service_warnings(*spec, out);
+  if (resource.group == "apps" || resource.group == "batch") template_warnings(object, out);
   if (resource.key() == "/secrets") secret_warnings(object, out);
   return out;
 }

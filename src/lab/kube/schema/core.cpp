@@ -120,7 +120,7 @@ ConfigMapVolume = name:s items:[any] defaultMode:*i optional:*b
 ProjectedVolume = sources:[any]! defaultMode:*i
 PodStatus = observedGeneration:i phase:s conditions:[PodCondition|type] message:s reason:s nominatedNodeName:s hostIP:s hostIPs:[IP] podIP:s podIPs:[IP|ip]
   startTime:*t initContainerStatuses:[ContainerStatus] containerStatuses:[ContainerStatus] qosClass:s ephemeralContainerStatuses:[ContainerStatus] resize:s resourceClaimStatuses:[any]
-PodCondition = type:s! observedGeneration:i status:s! lastProbeTime:t! lastTransitionTime:t reason:s message:s
+PodCondition = type:s! observedGeneration:i status:s! lastProbeTime:t! lastTransitionTime:t! reason:s message:s
 IP = ip:s!
 ContainerStatus = name:s! state:ContainerState lastState:ContainerState ready:b! restartCount:i! image:s! imageID:s! containerID:s started:*b
   allocatedResources:{q} resources:*ResourceRequirements volumeMounts:[any] user:*any allocatedResourcesStatus:[any] stopSignal:*s

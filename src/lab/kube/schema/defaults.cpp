@@ -45,12 +45,6 @@ void container_defaults(Value& container) {
   otherwise(container, "terminationMessagePath", str("/dev/termination-log"));
   otherwise(container, "terminationMessagePolicy", str("File"));
   if (container.find("resources") == nullptr) container.set("resources", Value::map());
-  if (Value* resources = container.find("resources"))
-    if (const Value* limits = resources->find("limits"))
-      for (const text::Entry& limit : limits->entries()) {
-        Value& requests = map_at(*resources, {"requests"});
-        if (requests.find(limit.key) == nullptr) requests.set(limit.key, limit.value);
-      }
   if (Value* ports = container.find("ports"))
     for (Value& port : ports->items()) otherwise(port, "protocol", str("TCP"));
   if (Value* env = container.find("env"))
@@ -87,8 +81,6 @@ void pod_spec_defaults(Value& spec) {
   otherwise(spec, "schedulerName", str("default-scheduler"));
   if (spec.find("terminationGracePeriodSeconds") == nullptr)
     spec.set("terminationGracePeriodSeconds", num(30));
-  if (int_at(spec, {"terminationGracePeriodSeconds"}) < 0)
-    spec.set("terminationGracePeriodSeconds", num(1));
   if (spec.find("securityContext") == nullptr) spec.set("securityContext", Value::map());
   const std::string account = text_at(spec, {"serviceAccountName"});
   const std::string old = text_at(spec, {"serviceAccount"});
@@ -100,6 +92,26 @@ void pod_spec_defaults(Value& spec) {
         if (Value* ports = container.find("ports"))
           for (Value& port : ports->items())
             otherwise_zero(port, "hostPort", int_at(port, {"containerPort"}));
+}
+
+/// What a pod gets and a template does not.
+void pod_only_defaults(Value& spec) {
+  if (int_at(spec, {"terminationGracePeriodSeconds"}) < 0)
+    spec.set("terminationGracePeriodSeconds", num(1));
+  for (const char* list : {"containers", "initContainers"}) {
+    Value* containers = spec.find(list);
+    if (containers == nullptr || !containers->is_list()) continue;
+    for (Value& container : containers->items()) {
+      Value* resources = container.find("resources");
+      const Value* limits = resources == nullptr ? nullptr : resources->find("limits");
+      if (limits == nullptr || !limits->is_map()) continue;
+      const Value wanted = *limits;
+      for (const text::Entry& limit : wanted.entries()) {
+        Value& requests = map_at(*resources, {"requests"});
+        if (requests.find(limit.key) == nullptr) requests.set(limit.key, limit.value);
+      }
+    }
+  }
 }
 
 /// A single address and the list of all: the single one leads.
@@ -133,7 +145,10 @@ void service_defaults(Value& spec) {
           (target->is_string() && target->text().empty()))
         port.set("targetPort", num(int_at(port, {"port"})));
     }
-  if (type != "ExternalName") otherwise(spec, "internalTrafficPolicy", str("Cluster"));
+  if (type != "ExternalName")
+    otherwise(spec, "internalTrafficPolicy", str("Cluster"));
+  else
+    spec.erase("internalTrafficPolicy");
   if (type == "NodePort" || type == "LoadBalancer" ||
       (type == "ClusterIP" && !is_empty(spec.find("externalIPs"))))
     otherwise(spec, "externalTrafficPolicy", str("Cluster"));
@@ -226,6 +241,7 @@ void Server::set_defaults(const Resource& resource, Value& object) const {
   } else if (kind == "Pod") {
     pod_spec_defaults(map_at(object, {"spec"}));
     Value& spec = map_at(object, {"spec"});
+    pod_only_defaults(spec);
     if (spec.find("enableServiceLinks") == nullptr)
       spec.set("enableServiceLinks", Value::boolean(true));
     if (Value* status = object.find("status"); status != nullptr && status->is_map()) {

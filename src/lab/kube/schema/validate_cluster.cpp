@@ -43,9 +43,9 @@ void check_taints(const Value& spec, Causes& causes) {
     check_word(effect, where + ".effect", {"NoSchedule", "PreferNoSchedule", "NoExecute"}, causes);
     if (!seen.emplace(effect, key).second)
       causes.push_back({"FieldValueDuplicate",
-                        fmt::format(R"(Duplicate value: {{"key":"{}","effect":"{}"}}: taints must be )"
-                                    "unique by key and effect pair",
-                                    key, effect),
+                        fmt::format(R"(Duplicate value: {{"Key":"{}","Value":"{}","Effect":"{}","TimeAdded":null}}: )"
+                                    "taints must be unique by key and effect pair",
+                                    key, value, effect),
                         where});
   }
 }
@@ -277,6 +277,11 @@ void check_lease(const Value& object, Causes& causes) {
 void check_cluster(const Resource& resource, const Value& object, const Value* live,
                    const std::string& subresource, Causes& causes) {
   const std::string key = resource.key();
+  if (key == "policy/poddisruptionbudgets" && subresource == "status")
+    if (const Value* status = object.find("status"))
+      for (const char* field :
+           {"disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"})
+        check_least(*status, field, "status", 0, causes);
   if (key == "/namespaces" && subresource == "status") {
     const std::string phase = text_at(object, {"status", "phase"});
     const bool deleting = object.find({"metadata", "deletionTimestamp"}) != nullptr;

@@ -114,10 +114,11 @@ void check_webhook_client(const Value& hook, const std::string& path,
                                     "https://host[/path]"));
   }
   if (service == nullptr) return;
-  for (const char* field : {"name", "namespace"})
+  // The API server hands the two over in the wrong order.
+  for (const auto& [field, shown] : {std::pair{"namespace", "name"}, {"name", "namespace"}})
     if (text_at(*service, {field}).empty())
       causes.push_back(
-          Cause::required(fmt::format("{}.clientConfig.service.{}", path, field)));
+          Cause::required(fmt::format("{}.clientConfig.service.{}", path, shown)));
 }
 
 void check_webhooks(const Value& object, std::vector<Cause>& causes) {
@@ -267,7 +268,7 @@ void check_definition(const Value& object, const Value* live, std::vector<Cause>
   const Value& spec = *object.find("spec");
   const std::string group = text_at(spec, {"group"});
   const std::string wanted = text_at(spec, {"names", "plural"}) + "." + group;
-  if (name != wanted && live == nullptr)
+  if (name != wanted && !name.empty() && live == nullptr)
     causes.push_back(Cause::invalid("metadata.name", in_quotes(name),
                                     "must be spec.names.plural+\".\"+spec.group"));
   if (group.empty()) {

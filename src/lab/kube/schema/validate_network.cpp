@@ -187,6 +187,14 @@ void check_service(const Value& object, const Value* live, Causes& causes) {
                                     "may only be set for externally-accessible services"));
   if (reachable)
     check_word(policy, "spec.externalTrafficPolicy", {"Cluster", "Local"}, causes);
+  const std::string wanted = text_at(spec, {"clusterIP"});
+  // Allocated when everything else is right.
+  if (causes.empty() && live == nullptr && is_address(wanted) && !wanted.starts_with("10."))
+    causes.push_back(Cause::invalid(
+        "spec.clusterIPs", shown_json(spec.find("clusterIPs")),
+        fmt::format("failed to allocate IP {}: the provided network does not match the current "
+                    "range",
+                    wanted)));
   if (const Value* inside = spec.find("internalTrafficPolicy"))
     if (inside->text() != "Cluster" && inside->text() != "Local")
       causes.push_back(Cause::unsupported("spec.internalTrafficPolicy", in_quotes(inside->text()),

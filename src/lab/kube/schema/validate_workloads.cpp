@@ -71,6 +71,26 @@ void check_restart(const Value& pod_template, const char* kind, Causes& causes) 
                          fmt::format("activeDeadlineSeconds in {} is not Supported", kind)));
 }
 
+/// A strategy as Go's internal type is shown in errors.
+std::string go_strategy(const std::string& type, const Value* rolling,
+                        std::initializer_list<const char*> fields) {
+  Value out = Value::map();
+  out.set("Type", str(type));
+  if (rolling == nullptr || rolling->is_null()) {
+    out.set("RollingUpdate", Value::null());
+  } else {
+    Value inner = Value::map();
+    for (const char* field : fields) {
+      std::string name = field;
+      name[0] = static_cast<char>(name[0] - 'a' + 'A');
+      const Value* found = rolling->find(field);
+      inner.set(name, found == nullptr ? Value::null() : *found);
+    }
+    out.set("RollingUpdate", std::move(inner));
+  }
+  return text::emit_json(out);
+}
+
 bool is_empty_selector(const Value& selector) {
   return is_empty(selector.find("matchLabels")) && is_empty(selector.find("matchExpressions"));
 }
@@ -115,10 +135,11 @@ void check_selected_template(const Value& spec, const std::string& kind, Causes&
   for (Cause& one : wrong) causes.push_back(std::move(one));
   const Value* pod_template = spec.find("template");
   if (pod_template == nullptr || !readable) return;
-  // A selector that selects nothing says nothing about the labels.
+  // An empty selector says nothing about the labels, a missing one matches none.
   const Value* labels = pod_template->find({"metadata", "labels"});
-  if (given && !is_empty_selector(*selector) &&
-      !LabelSelector::of(*selector).matches_labels(labels))
+  const bool selects = given && (is_empty_selector(*selector) ||
+                                 LabelSelector::of(*selector).matches_labels(labels));
+  if (!selects)
     causes.push_back(
         Cause::invalid("spec.template.metadata.labels",
                        is_empty(labels) ? "null" : shown_json(labels),
@@ -156,10 +177,8 @@ void check_deployment(const Value& spec, Causes& causes) {
                                       "may not be 0 when `maxSurge` is 0"));
     check_share_limit(least, path + "maxUnavailable", causes);
   } else {
-    Value strategy = Value::map();
-    strategy.set("Type", str(type));
-    strategy.set("RollingUpdate", rolling == nullptr ? Value::null() : *rolling);
-    causes.push_back(Cause::unsupported("spec.strategy", text::emit_json(strategy),
+    causes.push_back(Cause::unsupported("spec.strategy",
+                                        go_strategy(type, rolling, {"maxUnavailable", "maxSurge"}),
                                         {"Recreate", "RollingUpdate"}));
   }
   check_least(spec, "minReadySeconds", "spec", 0, causes);
@@ -213,12 +232,11 @@ void check_daemon_set(const Value& spec, Causes& causes) {
     if (no_least && no_surge)
       causes.push_back(Cause::required(path + "maxUnavailable", "cannot be 0 when maxSurge is 0"));
   } else if (type != "OnDelete") {
-    Value strategy = Value::map();
-    strategy.set("Type", str(type));
-    const Value* rolling = spec.find({"updateStrategy", "rollingUpdate"});
-    strategy.set("RollingUpdate", rolling == nullptr ? Value::null() : *rolling);
-    causes.push_back(Cause::unsupported("spec.updateStrategy", text::emit_json(strategy),
-                                        {"RollingUpdate", "OnDelete"}));
+    causes.push_back(Cause::unsupported(
+        "spec.updateStrategy",
+        go_strategy(type, spec.find({"updateStrategy", "rollingUpdate"}),
+                    {"maxUnavailable", "maxSurge"}),
+        {"RollingUpdate", "OnDelete"}));
   }
   check_least(spec, "revisionHistoryLimit", "spec", 0, causes);
 }
@@ -233,16 +251,14 @@ void check_stateful_set(const Value& object, const Value* live, Causes& causes) 
                                     "must be 'OrderedReady' or 'Parallel'"));
   const std::string type = text_at(spec, {"updateStrategy", "type"});
   const Value* rolling = spec.find({"updateStrategy", "rollingUpdate"});
-  Value strategy = Value::map();
-  strategy.set("Type", str(type));
-  strategy.set("RollingUpdate", rolling == nullptr ? Value::null() : *rolling);
   if (type.empty())
     causes.push_back(Cause::required("spec.updateStrategy"));
   else if (type == "OnDelete" && rolling != nullptr)
     causes.push_back(Cause::invalid("spec.updateStrategy.rollingUpdate", shown_json(rolling),
                                     "only allowed for updateStrategy 'RollingUpdate'"));
   else if (type != "OnDelete" && type != "RollingUpdate")
-    causes.push_back(Cause::invalid("spec.updateStrategy", text::emit_json(strategy),
+    causes.push_back(Cause::invalid("spec.updateStrategy",
+                                    go_strategy(type, rolling, {"partition", "maxUnavailable"}),
                                     "must be 'RollingUpdate' or 'OnDelete'"));
   if (rolling != nullptr)
     check_least(*rolling, "partition", "spec.updateStrategy.rollingUpdate", 0, causes);
@@ -279,7 +295,8 @@ std::string go_words(const std::string& text) {
   return "[" + join(words, " ") + "]";
 }
 
-void check_job_spec(const Value& spec, const std::string& path, Causes& causes) {
+void check_job_spec(const Value& spec, const std::string& path, bool with_template,
+                    Causes& causes) {
   for (const char* field : {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
                             "ttlSecondsAfterFinished"})
     check_least(spec, field, path, 0, causes);
@@ -291,7 +308,7 @@ void check_job_spec(const Value& spec, const std::string& path, Causes& causes) 
     causes.push_back(
         Cause::required(path + ".completions", "when completion mode is Indexed"));
   const Value* pod_template = spec.find("template");
-  if (pod_template == nullptr) return;
+  if (pod_template == nullptr || !with_template) return;
   check_template_spec(*pod_template, path + ".template", causes);
   const std::string policy = text_at(*pod_template, {"spec", "restartPolicy"});
   const std::string place = path + ".template.spec.restartPolicy";
@@ -313,7 +330,7 @@ void check_job(const Value& object, const Value* live, Causes& causes) {
       causes.push_back(Cause::invalid("spec.selector", shown_json(selector),
                                       "`selector` not auto-generated"));
   }
-  check_job_spec(spec, "spec", causes);
+  check_job_spec(spec, "spec", live == nullptr, causes);
   const Value* selector = spec.find("selector");
   const Value* labels = spec.find({"template", "metadata", "labels"});
   if (selector != nullptr && selector->is_map() &&
@@ -363,7 +380,7 @@ void check_cron_job(const Value& object, Causes& causes) {
   check_word(text_at(spec, {"concurrencyPolicy"}), "spec.concurrencyPolicy",
              {"Allow", "Forbid", "Replace"}, causes);
   if (const Value* template_spec = spec.find({"jobTemplate", "spec"}))
-    check_job_spec(*template_spec, "spec.jobTemplate.spec", causes);
+    check_job_spec(*template_spec, "spec.jobTemplate.spec", true, causes);
   check_least(spec, "successfulJobsHistoryLimit", "spec", 0, causes);
   check_least(spec, "failedJobsHistoryLimit", "spec", 0, causes);
   const std::string zone = text_at(spec, {"timeZone"});
@@ -386,8 +403,13 @@ void check_workload_status(const Resource& resource, const Value& object, Causes
     check_least(*status, field, "status", 0, causes);
   if (resource.kind == "DaemonSet") return;
   const std::int64_t replicas = int_at(*status, {"replicas"});
-  for (const char* field : {"fullyLabeledReplicas", "updatedReplicas", "readyReplicas",
-                            "currentReplicas", "availableReplicas"})
+  static const std::map<std::string, std::vector<const char*>> counts{
+      {"Deployment", {"updatedReplicas", "readyReplicas", "availableReplicas"}},
+      {"ReplicaSet", {"fullyLabeledReplicas", "readyReplicas", "availableReplicas"}},
+      {"StatefulSet", {"readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"}}};
+  const auto known = counts.find(resource.kind);
+  if (known == counts.end()) return;
+  for (const char* field : known->second)
     if (const std::int64_t count = int_at(*status, {field}); count > replicas)
       causes.push_back(Cause::invalid(fmt::format("status.{}", field), std::to_string(count),
                                       "cannot be greater than status.replicas"));
