@@ -116,6 +116,7 @@ Value Server::read_body(Call& call, const Resource& resource) {
   } catch (const BadJson& bad) {
     throw unrecognized(bad.message);
   }
+  if (body.value.is_null() && !resource.custom()) body.value = Value::map();
   if (!body.value.is_map())
     throw unrecognized(fmt::format(
         "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string "
@@ -134,8 +135,10 @@ Value Server::read_object(const Resource& resource, const Value& sent, const Cal
       api_version.empty() ? resource.version : version_of(api_version), resource.kind);
   if (resource.custom()) {
     if (kind.empty())
-      throw bad_request("error when creating: Object 'Kind' is missing in '" +
-                        call.body.substr(0, 60) + "'");
+      throw bad_request(fmt::format(
+          "the object provided is unrecognized (must be of type {}): Object 'Kind' is missing in "
+          "'{}' ({})",
+          resource.kind, call.body, excerpt(call.body)));
     if (api_version != resource.api_version()) {
       if (api_version.starts_with(resource.group + "/"))
         warnings.emplace_back("unknown field \"spec\"");

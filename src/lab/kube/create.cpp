@@ -81,14 +81,19 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
   if (!causes.empty()) throw invalid(resource.group, resource.kind, name, causes);
   if (!write.internal) call_webhooks(resource, "CREATE", object, nullptr, write, false);
   const ObjectKey key{resource.namespaced ? space : "", name};
+  if (write.warnings != nullptr && !write.internal)
+    for (std::string& one : warnings_of(resource, object)) write.warnings->push_back(std::move(one));
   if (const Object there = storage_.find(resource.key(), key)) {
     Failure failure = already_exists(resource.group, resource.plural, name);
     if (there->find({"metadata", "deletionTimestamp"}) != nullptr)
       failure.message = "object is being deleted: " + failure.message;
+    else if (!text_at(object, {"metadata", "generateName"}).empty()) {
+      failure.message += ", the server was not able to generate a unique name for the object";
+      failure.details.set("retryAfterSeconds", num(1));
+      failure.headers.add("Retry-After", "1");
+    }
     throw failure;
   }
-  if (write.warnings != nullptr && !write.internal)
-    for (std::string& one : warnings_of(resource, object)) write.warnings->push_back(std::move(one));
   object = ordered(resource, std::move(object));
   if (write.dry_run) return object;
   return *storage_.put(resource.key(), key, std::move(object));

@@ -92,7 +92,10 @@ Value json_patch(const Value& object, const Value& operations) {
   for (const Value& step : operations.items()) {
     const std::string op = text_at(step, {"op"});
     const std::vector<std::string> path = pointer(text_at(step, {"path"}));
+    // A value that is left out is null.
+    const Value none = Value::null();
     const Value* value = step.find("value");
+    if (value == nullptr && op == "add") value = &none;
     if (op == "add" && value != nullptr) {
       add(out, path, *value);
     } else if (op == "remove") {

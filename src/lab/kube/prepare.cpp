@@ -30,6 +30,21 @@ std::string qos_class(const Value& spec) {
   return !any ? "BestEffort" : guaranteed ? "Guaranteed" : "Burstable";
 }
 
+/// Ports of the nodes for a type that has them, from where no other Service is.
+void allocate_node_ports(const Server& server, Value& spec) {
+  const std::string type = text_at(spec, {"type"});
+  if (type == "NodePort" || type == "LoadBalancer") {
+    std::int64_t next = 30000;
+    for (const auto& [key, other] : server.storage().all("/services"))
+      if (const Value* ports = other->find({"spec", "ports"}))
+        for (const Value& port : ports->items())
+          next = std::max(next, int_at(port, {"nodePort"}) + 1);
+    if (Value* ports = spec.find("ports"))
+      for (Value& port : ports->items())
+        if (int_at(port, {"nodePort"}) == 0) port.set("nodePort", num(next++));
+  }
+}
+
 void prepare_service(Server& server, Value& object) {
   Value& spec = map_at(object, {"spec"});
   if (text_at(spec, {"type"}) == "ExternalName") return;
@@ -51,16 +66,32 @@ void prepare_service(Server& server, Value& object) {
   }
   if (spec.find("ipFamilies") == nullptr) spec.set("ipFamilies", Value::list({str("IPv4")}));
   if (text_at(spec, {"ipFamilyPolicy"}).empty()) spec.set("ipFamilyPolicy", str("SingleStack"));
+  allocate_node_ports(server, spec);
+}
+
+/// What an earlier type of the Service needed goes with it, unless it was changed in the same write.
+void drop_for_type(const Value& live, Value& spec) {
   const std::string type = text_at(spec, {"type"});
-  if (type == "NodePort" || type == "LoadBalancer") {
-    std::int64_t next = 30000;
-    for (const auto& [key, other] : server.storage().all("/services"))
-      if (const Value* ports = other->find({"spec", "ports"}))
-        for (const Value& port : ports->items())
-          next = std::max(next, int_at(port, {"nodePort"}) + 1);
-    if (Value* ports = spec.find("ports"))
+  const Value* before = live.find("spec");
+  if (before == nullptr || text_at(*before, {"type"}) == type) return;
+  const auto drop = [&](const char* field) {
+    const Value* old = before->find(field);
+    const Value* now = spec.find(field);
+    if (old != nullptr && now != nullptr && *old == *now) spec.erase(field);
+  };
+  if (type == "ExternalName")
+    for (const char* field : {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
+      drop(field);
+  if (type != "LoadBalancer")
+    for (const char* field : {"allocateLoadBalancerNodePorts", "loadBalancerClass"}) drop(field);
+  if (type != "LoadBalancer" && type != "NodePort") {
+    drop("externalTrafficPolicy");
+    Value* ports = spec.find("ports");
+    const Value* old = before->find("ports");
+    if (ports != nullptr && ports->is_list() && old != nullptr && old->is_list())
       for (Value& port : ports->items())
-        if (int_at(port, {"nodePort"}) == 0) port.set("nodePort", num(next++));
+        for (const Value& was : old->items())
+          if (int_at(was, {"nodePort"}) == int_at(port, {"nodePort"})) port.erase("nodePort");
   }
 }
 
@@ -211,8 +242,6 @@ void Server::prepare_update(const Resource& resource, const Value& live, Value& 
     keep("spec");
   }
   if (resource.key() == "/pods" && !write.internal) add_tolerations(map_at(object, {"spec"}));
-  if (resource.kind == "Lease")
-    for (const char* field : {"strategy", "preferredHolder"}) map_at(object, {"spec"}).erase(field);
   if (resource.kind == "DaemonSet") {
     const char* annotation = "deprecated.daemonset.template.generation";
     const Value* before = live.find({"spec", "template"});
@@ -243,6 +272,8 @@ void Server::prepare_update(const Resource& resource, const Value& live, Value& 
       if (old != nullptr && is_empty(spec.find(field))) spec.set(field, *old);
     }
     const std::string address = text_at(spec, {"clusterIP"});
+    drop_for_type(live, spec);
+    if (text_at(spec, {"type"}) != "ExternalName") allocate_node_ports(*this, spec);
     // The single field leads, the list follows.
     if (!address.empty() && address != text_at(live, {"spec", "clusterIP"}))
       spec.set("clusterIPs", Value::list({str(address)}));

@@ -236,15 +236,18 @@ Reply Server::list(Call& call) {
   Value items = Value::list();
   std::optional<ObjectKey> last;
   std::size_t left = 0;
-  const std::size_t most = limit && *limit > 0 ? static_cast<std::size_t>(*limit) : SIZE_MAX;
+  // What comes from the cache comes whole.
+  const bool cached = wanted == "0" && match != "Exact" && token.empty();
+  const std::size_t most = !cached && limit && *limit > 0 ? static_cast<std::size_t>(*limit) : SIZE_MAX;
   for (const auto& [key, object] : *objects) {
     if (!call.space.empty() && key.space != call.space) continue;
     if (!token.empty() && key <= from.last) continue;
-    if (!labels.matches(*object) || !fields.matches(*object)) continue;
+    // Whether more objects follow is seen without looking into them.
     if (items.size() >= most) {
       ++left;
       continue;
     }
+    if (!labels.matches(*object) || !fields.matches(*object)) continue;
     last = key;
     if (resource.custom()) {
       items.append(shown(resource, *object));

@@ -100,6 +100,11 @@ void add_finalizer(Value& object, const char* name) {
   list->append(str(name));
 }
 
+void drop_finalizer(Value& object, const char* name) {
+  if (Value* list = object.find({"metadata", "finalizers"}); list != nullptr && list->is_list())
+    std::erase_if(list->items(), [&](const Value& one) { return one.text() == name; });
+}
+
 }  // namespace
 
 Reply Server::remove(const Resource& resource, const ObjectKey& key, const DeleteHow& how,
@@ -155,8 +160,14 @@ Reply Server::remove(const Resource& resource, const ObjectKey& key, const Delet
   const bool keeps = resource.key() == "batch/jobs" && !write.internal && how.propagation.empty();
   const bool orphan = collected && (how.propagation == "Orphan" || keeps);
   const bool foreground = collected && how.propagation == "Foreground";
-  if (orphan) add_finalizer(object, "orphan");
-  if (foreground) add_finalizer(object, "foregroundDeletion");
+  if (orphan) {
+    drop_finalizer(object, "foregroundDeletion");
+    add_finalizer(object, "orphan");
+  }
+  if (foreground) {
+    drop_finalizer(object, "orphan");
+    add_finalizer(object, "foregroundDeletion");
+  }
   if (!orphan && !foreground && !how.propagation.empty()) {
     // Background drops what an earlier wish had put there.
     if (Value* list = object.find({"metadata", "finalizers"}))
@@ -180,7 +191,10 @@ Reply Server::remove(const Resource& resource, const ObjectKey& key, const Delet
     const std::int64_t left = int_at(object, {"metadata", "deletionGracePeriodSeconds"}, 0);
     const bool shorter = resource.key() == "/pods" && grace < left;
     if (!shorter && (held || left > 0)) {
-      reply.body = shown(resource, *live);
+      // A second request may change its mind about the dependents.
+      if (!(object == *live) && !write.dry_run)
+        object = *storage_.put(resource.key(), key, std::move(object));
+      reply.body = shown(resource, object);
       return reply;
     }
     if (shorter && (grace > 0 || held)) {
@@ -228,7 +242,7 @@ Reply Server::remove(const Resource& resource, const ObjectKey& key, const Delet
       resource.key() == "/pods" || resource.key() == "/services" ||
       resource.key() == "/serviceaccounts" || resource.key() == "/persistentvolumeclaims" ||
       resource.key() == "/persistentvolumes" || resource.key() == "/podtemplates" ||
-      resource.key() == "/resourcequotas" || resource.key() == "storage.k8s.io/storageclasses";
+      resource.key() == "/resourcequotas" || resource.key() == "storage.k8s.io/csidrivers" || resource.key() == "storage.k8s.io/storageclasses";
   reply.body = returns_object ? shown(resource, object) : success(resource, object);
   return reply;
 }

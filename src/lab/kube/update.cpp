@@ -39,7 +39,7 @@ bool equal_but_times(const Value& a, const Value& b) {
 }
 
 /// Where etcd keeps an object: what a failed precondition names.
-std::string registry_key(const Resource& resource, const ObjectKey& key) {
+std::string registry_key(const Resource& resource, const ObjectKey& key, bool dry_run) {
   static const std::map<std::string, std::string> special{
       {"/services", "services/specs"},
       {"/endpoints", "services/endpoints"},
@@ -53,7 +53,7 @@ std::string registry_key(const Resource& resource, const ObjectKey& key) {
                      : resource.custom()    ? resource.key()
                                             : resource.plural;
   if (resource.namespaced) path += "/" + key.space;
-  return fmt::format("/registry/{}/{}", path, key.name);
+  return fmt::format("{}/{}/{}", dry_run ? "" : "/registry", path, key.name);
 }
 
 FieldSet reset_fields(const Resource& resource, const std::string& subresource) {
@@ -92,7 +92,7 @@ Value Server::update(const Resource& resource, const ObjectKey& key, const Edit&
                    fmt::format("StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: "
                                "0, AdditionalErrorMsg: Precondition failed: UID in precondition: "
                                "{}, UID in object meta: {}",
-                               registry_key(resource, key), uid, live_uid));
+                               registry_key(resource, key, write.dry_run), uid, live_uid));
   const std::string revision = text_at(metadata, {"resourceVersion"});
   if (revision.empty() || revision == "0") {
     if (resource.conditional && !write.internal && write.subresource != "scale") {
@@ -124,11 +124,16 @@ Value Server::store_update(const Resource& resource, const ObjectKey& key, const
                  {write.manager, resource.api_version(), write.subresource, timestamp(),
                   reset_fields(resource, write.subresource)});
   drop_empty_slices(*resource.type, object);
+  // Behind a feature gate that is off; who sent them owns them all the same.
+  if (resource.kind == "Lease" && !resource.custom())
+    for (const char* field : {"strategy", "preferredHolder"}) map_at(object, {"spec"}).erase(field);
   if (!write.internal) {
     call_webhooks(resource, "UPDATE", object, live.get(), write, true);
   }
   object = ordered(resource, std::move(object));
-  if (resource.generation && write.subresource != "status")
+  // Drivers have no generation until their first change.
+  const bool counted = resource.generation || resource.key() == "storage.k8s.io/csidrivers";
+  if (counted && write.subresource != "status")
     bump_generation(resource, *live, object);
   Write checked = write;
   checked.sent = &sent;
@@ -136,7 +141,12 @@ Value Server::store_update(const Resource& resource, const ObjectKey& key, const
   if (!causes.empty()) throw invalid(resource.group, resource.kind, key.name, causes);
   if (!write.internal) call_webhooks(resource, "UPDATE", object, live.get(), write, false);
   if (write.warnings != nullptr && !write.internal && write.subresource.empty())
-    for (std::string& one : warnings_of(resource, object)) write.warnings->push_back(std::move(one));
+    for (std::string& one : warnings_of(resource, object)) {
+      const std::vector<std::string> known = warnings_of(resource, *live);
+      const bool old = std::find(known.begin(), known.end(), one) != known.end();
+      if (!old || one.find("terminationGracePeriodSeconds") == std::string::npos)
+        write.warnings->push_back(std::move(one));
+    }
   if (equal_but_times(*live, object)) return *live;
   if (write.dry_run) return object;
   const bool deleting = object.find({"metadata", "deletionTimestamp"}) != nullptr;
@@ -159,6 +169,9 @@ void Server::bump_generation(const Resource& resource, const Value& live, Value&
     // A Deployment also counts its annotations.
     if (resource.key() == "apps/deployments")
       if (const Value* found = value.find({"metadata", "annotations"})) annotations = *found;
+    // An EndpointSlice its labels.
+    if (resource.key() == "discovery.k8s.io/endpointslices")
+      if (const Value* found = value.find({"metadata", "labels"})) annotations = *found;
     out.set("metadata", std::move(annotations));
     return out;
   };
@@ -270,8 +283,12 @@ Reply Server::update_request(Call& call) {
   if (name.empty()) throw nameless(call.name);
   if (call.subresource.empty() && resource.create_on_update &&
       !storage_.find(resource.key(), key)) {
-    if (!text_at(object, {"metadata", "resourceVersion"}).empty())
-      throw conflict(resource.group, resource.plural, call.name, modified);
+    if (const std::string uid = text_at(object, {"metadata", "uid"}); !uid.empty())
+      throw conflict(resource.group, resource.plural, call.name,
+                     fmt::format("StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: "
+                                 "0, AdditionalErrorMsg: Precondition failed: UID in "
+                                 "precondition: {}, UID in object meta: ",
+                                 registry_key(resource, key, write.dry_run), uid));
     const std::string space = text_at(object, {"metadata", "namespace"});
     if (resource.namespaced && !space.empty() && space != call.space)
       throw bad_request(
@@ -294,7 +311,7 @@ Reply Server::patch_request(Call& call) {
                      (type == "application/strategic-merge-patch+json" && !resource.custom()) ||
                      type == "application/apply-patch+yaml";
   if (!known) {
-    if (type == "application/strategic-merge-patch+json")
+    if (type == "application/strategic-merge-patch+json" || resource.custom())
       throw Failure{415,
                     "UnsupportedMediaType",
                     "the body of the request was in an unknown format - accepted media types "

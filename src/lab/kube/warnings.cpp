@@ -56,6 +56,9 @@ std::vector<std::string> warnings_of(const Resource& resource, const Value& obje
   std::vector<std::string> out;
   if (resource.key() == "/services")
     if (const Value* spec = object.find("spec")) service_warnings(*spec, out);
+  if (resource.key() == "discovery.k8s.io/endpointslices" &&
+      text_at(object, {"addressType"}) == "FQDN")
+    out.emplace_back("spec.addressType: FQDN endpoints are deprecated");
   if (resource.group == "apps" || resource.group == "batch") template_warnings(object, out);
   if (resource.key() == "/secrets") secret_warnings(object, out);
   return out;

@@ -126,7 +126,7 @@ ContainerStatus = name:s! state:ContainerState lastState:ContainerState ready:b!
   allocatedResources:{q} resources:*ResourceRequirements volumeMounts:[any] user:*any allocatedResourcesStatus:[any] stopSignal:*s
 ContainerState = waiting:*ContainerWaiting running:*ContainerRunning terminated:*ContainerTerminated
 ContainerWaiting = reason:s message:s
-ContainerRunning = startedAt:t
+ContainerRunning = startedAt:t!
 ContainerTerminated = exitCode:i! signal:i reason:s message:s startedAt:t finishedAt:t containerID:s
 )";
 }

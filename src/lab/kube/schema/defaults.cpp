@@ -56,6 +56,8 @@ void container_defaults(Value& container) {
 }
 
 void volume_defaults(Value& volume) {
+  if (volume.is_map() && volume.size() == 1 && volume.find("name") != nullptr)
+    volume.set("emptyDir", Value::map());
   for (const char* kind : {"secret", "configMap", "projected", "downwardAPI"})
     if (Value* source = volume.find(kind)) {
       if (source->find("defaultMode") == nullptr) source->set("defaultMode", num(420));
@@ -177,7 +179,8 @@ void crd_defaults(Value& object) {
   Value& spec = map_at(object, {"spec"});
   Value& names = map_at(spec, {"names"});
   otherwise(names, "singular", str(to_lower(text_at(names, {"kind"}))));
-  otherwise(names, "listKind", str(text_at(names, {"kind"}) + "List"));
+  if (const std::string kind = text_at(names, {"kind"}); !kind.empty())
+    otherwise(names, "listKind", str(kind + "List"));
   if (spec.find("conversion") == nullptr) set_at(spec, {"conversion", "strategy"}, str("None"));
   if (Value* service = spec.find({"conversion", "webhook", "clientConfig", "service"}))
     if (service->find("port") == nullptr) service->set("port", num(443));

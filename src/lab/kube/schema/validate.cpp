@@ -60,7 +60,7 @@ void check_server_fields(const Value& sent, const Value& live, Causes& causes) {
   }
 }
 
-/// Custom kinds may have any qualified name, kinds of Kubernetes only with a prefix.
+/// Custom and extension kinds may have any qualified name, others only one with a prefix.
 void check_finalizers(const Value& metadata, bool custom, std::vector<Cause>& causes) {
   const Value* list = metadata.find("finalizers");
   if (list == nullptr || !list->is_list()) return;
@@ -101,7 +101,10 @@ std::vector<Cause> check_metadata(const Resource& resource, const Value& object,
           Cause::too_long("metadata.annotations", "may not be more than 262144 bytes"));
   }
   check_owners(metadata, causes);
-  check_finalizers(metadata, resource.custom(), causes);
+  const bool any_finalizer = resource.custom() ||
+                             resource.group == "admissionregistration.k8s.io" ||
+                             resource.group == "apiextensions.k8s.io";
+  check_finalizers(metadata, any_finalizer, causes);
   if (live != nullptr && live->find({"metadata", "deletionTimestamp"}) != nullptr) {
     std::vector<std::string> fresh;
     const Value* before = live->find({"metadata", "finalizers"});

@@ -54,15 +54,13 @@ void check_node(const Value& object, const Value* live, Causes& causes) {
   const Value* spec = object.find("spec");
   if (spec == nullptr) return;
   check_taints(*spec, causes);
-  if (live == nullptr) {
-    const Value& ranges = list_of(*spec, "podCIDRs");
-    for (std::size_t i = 0; i < ranges.items().size(); ++i)
-      if (!is_cidr(ranges.items()[i].text()))
-        causes.push_back(
-            Cause::invalid(fmt::format("spec.podCIDRs[{}]", i), in_quotes(ranges.items()[i].text()),
-                           "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"));
-    return;
-  }
+  const Value& ranges = list_of(*spec, "podCIDRs");
+  for (std::size_t i = 0; i < ranges.items().size(); ++i)
+    if (!is_cidr(ranges.items()[i].text()))
+      causes.push_back(
+          Cause::invalid(fmt::format("spec.podCIDRs[{}]", i), in_quotes(ranges.items()[i].text()),
+                         "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"));
+  if (live == nullptr) return;
   const Value* before = live->find({"spec", "podCIDRs"});
   if (!is_empty(before) && !same_values(before, spec->find("podCIDRs")))
     causes.push_back(Cause::forbidden(

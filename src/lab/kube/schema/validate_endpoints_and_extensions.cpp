@@ -236,6 +236,9 @@ void check_definition_versions(const Value& spec, std::vector<Cause>& causes) {
       causes.push_back(Cause::required(count == 1 ? "spec.validation.openAPIV3Schema" : fmt::format("spec.versions[{}].schema.openAPIV3Schema", i),
                                        "schemas are required"));
   }
+  if (stored == 0)
+    causes.push_back(Cause::invalid("status.storedVersions", "null",
+                                    "must have at least one stored version"));
   if (stored != 1)
     causes.push_back(Cause::invalid("spec.versions",
                                     versions == nullptr ? "null" : count == 0 ? "[]" : "[{",

@@ -295,8 +295,7 @@ std::string go_words(const std::string& text) {
   return "[" + join(words, " ") + "]";
 }
 
-void check_job_spec(const Value& spec, const std::string& path, bool with_template,
-                    Causes& causes) {
+void check_job_spec(const Value& spec, const std::string& path, Causes& causes) {
   for (const char* field : {"parallelism", "completions", "activeDeadlineSeconds", "backoffLimit",
                             "ttlSecondsAfterFinished"})
     check_least(spec, field, path, 0, causes);
@@ -308,7 +307,7 @@ void check_job_spec(const Value& spec, const std::string& path, bool with_templa
     causes.push_back(
         Cause::required(path + ".completions", "when completion mode is Indexed"));
   const Value* pod_template = spec.find("template");
-  if (pod_template == nullptr || !with_template) return;
+  if (pod_template == nullptr) return;
   check_template_spec(*pod_template, path + ".template", causes);
   const std::string policy = text_at(*pod_template, {"spec", "restartPolicy"});
   const std::string place = path + ".template.spec.restartPolicy";
@@ -330,7 +329,7 @@ void check_job(const Value& object, const Value* live, Causes& causes) {
       causes.push_back(Cause::invalid("spec.selector", shown_json(selector),
                                       "`selector` not auto-generated"));
   }
-  check_job_spec(spec, "spec", live == nullptr, causes);
+  check_job_spec(spec, "spec", causes);
   const Value* selector = spec.find("selector");
   const Value* labels = spec.find({"template", "metadata", "labels"});
   if (selector != nullptr && selector->is_map() &&
@@ -380,7 +379,7 @@ void check_cron_job(const Value& object, Causes& causes) {
   check_word(text_at(spec, {"concurrencyPolicy"}), "spec.concurrencyPolicy",
              {"Allow", "Forbid", "Replace"}, causes);
   if (const Value* template_spec = spec.find({"jobTemplate", "spec"}))
-    check_job_spec(*template_spec, "spec.jobTemplate.spec", true, causes);
+    check_job_spec(*template_spec, "spec.jobTemplate.spec", causes);
   check_least(spec, "successfulJobsHistoryLimit", "spec", 0, causes);
   check_least(spec, "failedJobsHistoryLimit", "spec", 0, causes);
   const std::string zone = text_at(spec, {"timeZone"});
