@@ -53,12 +53,12 @@ void Server::check_options(const Call& call, std::string_view kind) const {
   for (const char c : manager)
     if (c < 0x20 || c == 0x7f) {
       // As Go's %q shows it.
-      causes.push_back(Cause::invalid(
-          "fieldManager",
-          fmt::format("\"{}\\x{:02x}{}\"", manager.substr(0, manager.find(c)),
-                      static_cast<unsigned>(c), manager.substr(manager.find(c) + 1)),
-          fmt::format("invalid character U+{:04X} (at position {})", static_cast<unsigned>(c),
-                      manager.find(c))));
+      causes.push_back(
+          Cause::invalid("fieldManager",
+                         fmt::format("\"{}\\x{:02x}{}\"", manager.substr(0, manager.find(c)),
+                                     static_cast<unsigned>(c), manager.substr(manager.find(c) + 1)),
+                         fmt::format("invalid character U+{:04X} (at position {})",
+                                     static_cast<unsigned>(c), manager.find(c))));
       break;
     }
   std::vector<std::string> dry;

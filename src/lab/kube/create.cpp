@@ -82,7 +82,8 @@ Value Server::create(const Resource& resource, const std::string& space, Value o
   if (!write.internal) call_webhooks(resource, "CREATE", object, nullptr, write, false);
   const ObjectKey key{resource.namespaced ? space : "", name};
   if (write.warnings != nullptr && !write.internal)
-    for (std::string& one : warnings_of(resource, object)) write.warnings->push_back(std::move(one));
+    for (std::string& one : warnings_of(resource, object))
+      write.warnings->push_back(std::move(one));
   if (const Object there = storage_.find(resource.key(), key)) {
     Failure failure = already_exists(resource.group, resource.plural, name);
     if (there->find({"metadata", "deletionTimestamp"}) != nullptr)

@@ -69,7 +69,8 @@ void prepare_service(Server& server, Value& object) {
   allocate_node_ports(server, spec);
 }
 
-/// What an earlier type of the Service needed goes with it, unless it was changed in the same write.
+/// What an earlier type of the Service needed goes with it, unless it was changed in the same
+/// write.
 void drop_for_type(const Value& live, Value& spec) {
   const std::string type = text_at(spec, {"type"});
   const Value* before = live.find("spec");

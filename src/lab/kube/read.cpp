@@ -98,9 +98,10 @@ void check_fields(const Resource& resource, const FieldSelector& selector) {
     if (field == "metadata.namespace" && (resource.namespaced || known == more.end())) continue;
     if (known != more.end()) {
       if (std::find(known->second.begin(), known->second.end(), field) == known->second.end())
-        throw bad_request(resource.key() == "batch/jobs"
-                              ? fmt::format("field label {} not supported for Job", in_quotes(field))
-                              : "field label not supported: " + field);
+        throw bad_request(
+            resource.key() == "batch/jobs"
+                ? fmt::format("field label {} not supported for Job", in_quotes(field))
+                : "field label not supported: " + field);
       continue;
     }
     if (std::find(resource.selectable.begin(), resource.selectable.end(), field) !=
@@ -238,7 +239,8 @@ Reply Server::list(Call& call) {
   std::size_t left = 0;
   // What comes from the cache comes whole.
   const bool cached = wanted == "0" && match != "Exact" && token.empty();
-  const std::size_t most = !cached && limit && *limit > 0 ? static_cast<std::size_t>(*limit) : SIZE_MAX;
+  const std::size_t most =
+      !cached && limit && *limit > 0 ? static_cast<std::size_t>(*limit) : SIZE_MAX;
   for (const auto& [key, object] : *objects) {
     if (!call.space.empty() && key.space != call.space) continue;
     if (!token.empty() && key <= from.last) continue;

@@ -38,9 +38,10 @@ DeleteHow read_how(Call& call, const Schemas& schemas) {
       const Value sent = read_json(call.body).value;
       const std::string kind = text_at(sent, {"kind"});
       if (!kind.empty() && kind != "DeleteOptions")
-        throw plain_error(fmt::format("no kind {} is registered for version {} in scheme "
-                                      "\"pkg/runtime/scheme.go:110\"",
-                                      in_quotes(kind), in_quotes(text_at(sent, {"apiVersion"}))));
+        throw plain_error(
+            fmt::format("no kind {} is registered for version {} in scheme "
+                        "\"pkg/runtime/scheme.go:110\"",
+                        in_quotes(kind), in_quotes(text_at(sent, {"apiVersion"}))));
       options = decode(*schemas.get("DeleteOptions"), read_json(call.body).value, unknown);
     } catch (const BadJson& bad) {
       throw bad_request("couldn't get version/kind; json parse error: " + bad.message);
@@ -242,7 +243,8 @@ Reply Server::remove(const Resource& resource, const ObjectKey& key, const Delet
       resource.key() == "/pods" || resource.key() == "/services" ||
       resource.key() == "/serviceaccounts" || resource.key() == "/persistentvolumeclaims" ||
       resource.key() == "/persistentvolumes" || resource.key() == "/podtemplates" ||
-      resource.key() == "/resourcequotas" || resource.key() == "storage.k8s.io/csidrivers" || resource.key() == "storage.k8s.io/storageclasses";
+      resource.key() == "/resourcequotas" || resource.key() == "storage.k8s.io/csidrivers" ||
+      resource.key() == "storage.k8s.io/storageclasses";
   reply.body = returns_object ? shown(resource, object) : success(resource, object);
   return reply;
 }

@@ -67,13 +67,24 @@ Value without_repeats(const Value& list) {
 /// Where a text begins to quote Go's internals (types, decoders, dumps of structs): from there on
 /// it is not part of the contract (tests/reference/kube/README.md).
 std::size_t internals_at(const std::string& text) {
-  static const std::vector<std::string> marks{
-      "json: cannot unmarshal", "&value.value",          "unrecognized type:",
-      "cannot restore ",        "parsing time \"",        "illegal base64 data",
-      "converting (",           "unable to convert ",    "\n@@ ",
-      "{\"labels\":",           "error decoding from json", "quantities must match",
-      "unable to parse quantity", "error decoding YAML: ", "json parse error: ",
-      "invalid character ",     "[{",                    "error parsing "};
+  static const std::vector<std::string> marks{"json: cannot unmarshal",
+                                              "&value.value",
+                                              "unrecognized type:",
+                                              "cannot restore ",
+                                              "parsing time \"",
+                                              "illegal base64 data",
+                                              "converting (",
+                                              "unable to convert ",
+                                              "\n@@ ",
+                                              "{\"labels\":",
+                                              "error decoding from json",
+                                              "quantities must match",
+                                              "unable to parse quantity",
+                                              "error decoding YAML: ",
+                                              "json parse error: ",
+                                              "invalid character ",
+                                              "[{",
+                                              "error parsing "};
   std::size_t first = std::string::npos;
   for (const std::string& mark : marks) first = std::min(first, text.find(mark));
   return first;

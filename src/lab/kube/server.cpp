@@ -359,8 +359,7 @@ void Server::dispatch(Call& call, const std::shared_ptr<net::Responder>& to) {
     call.warnings.emplace_back(
         "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice");
   const bool allowed = !call.subresource.empty() || call.resource->can(call.verb);
-  if (!call.verb.empty() && allowed &&
-      !is_played(*call.resource, call.verb, call.subresource))
+  if (!call.verb.empty() && allowed && !is_played(*call.resource, call.verb, call.subresource))
     throw Failure{501, "NotImplemented",
                   fmt::format("the lab does not simulate {} of {}{}", call.verb,
                               qualified(call.plural, call.group),

@@ -57,8 +57,8 @@ struct Write {
   bool dry_run = false;
   std::string subresource{};
   std::vector<std::string>* warnings = nullptr;
-  bool internal = false;  // by a simulated controller: no admission
-  bool patch = false;     // a patch has no precondition on the UID
+  bool internal = false;              // by a simulated controller: no admission
+  bool patch = false;                 // a patch has no precondition on the UID
   const text::Value* sent = nullptr;  // the metadata as the client sent it, in an update
 };
 

@@ -273,9 +273,10 @@ Reply Server::bind(Call& call) {
   const std::string target = text_at(sent, {"target", "kind"});
   // Errors of a binding are not made into a Status of their own.
   if (!target.empty() && target != "Node")
-    throw plain_error(fmt::format("target.kind: Unsupported value: {}: supported values: \"Node\", "
-                                  "\"<empty>\"",
-                                  in_quotes(target)));
+    throw plain_error(
+        fmt::format("target.kind: Unsupported value: {}: supported values: \"Node\", "
+                    "\"<empty>\"",
+                    in_quotes(target)));
   if (text_at(sent, {"target", "name"}).empty()) throw plain_error("target.name: Required value");
   const Resource& pods = *kinds_.find("", "v1", "pods");
   const ObjectKey key{call.space, name};

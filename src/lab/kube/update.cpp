@@ -133,8 +133,7 @@ Value Server::store_update(const Resource& resource, const ObjectKey& key, const
   object = ordered(resource, std::move(object));
   // Drivers have no generation until their first change.
   const bool counted = resource.generation || resource.key() == "storage.k8s.io/csidrivers";
-  if (counted && write.subresource != "status")
-    bump_generation(resource, *live, object);
+  if (counted && write.subresource != "status") bump_generation(resource, *live, object);
   Write checked = write;
   checked.sent = &sent;
   const std::vector<Cause> causes = validate(resource, object, live.get(), checked);
@@ -335,31 +334,31 @@ Reply Server::patch_request(Call& call) {
   // Everything below reads the object first.
   get(resource, key);
   if (type != "application/json-patch+json" && !patch.value.is_map())
-    throw bad_request(fmt::format(
-        "{}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-        type == "application/merge-patch+json" ? "error decoding patch: " : "",
-        patch.value.is_list() ? "array" : "string"));
+    throw bad_request(
+        fmt::format("{}json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                    type == "application/merge-patch+json" ? "error decoding patch: " : "",
+                    patch.value.is_list() ? "array" : "string"));
   if (type == "application/json-patch+json" && !patch.value.is_list())
     throw bad_request(
         "error decoding patch: json: cannot unmarshal object into Go value of type "
         "[]handlers.jsonPatchOp");
-  reply.body = shown(resource, update(
-                                   resource, key,
-                                   [&](const Value& live) {
-                                     const Value before = shown(resource, live);
-                                     Value after;
-                                     if (type == "application/json-patch+json")
-                                       after = json_patch(before, patch.value);
-                                     else if (type == "application/merge-patch+json")
-                                       after = merge_patch(before, patch.value);
-                                     else
-                                       after = strategic_patch(*resource.type, before, patch.value);
-                                     if (text_at(after, {"metadata", "name"}).empty())
-                                       throw nameless(call.name);
-                                     return read_patched(*this, resource, after, call,
-                                                         patch.duplicates);
-                                   },
-                                   write));
+  reply.body =
+      shown(resource, update(
+                          resource, key,
+                          [&](const Value& live) {
+                            const Value before = shown(resource, live);
+                            Value after;
+                            if (type == "application/json-patch+json")
+                              after = json_patch(before, patch.value);
+                            else if (type == "application/merge-patch+json")
+                              after = merge_patch(before, patch.value);
+                            else
+                              after = strategic_patch(*resource.type, before, patch.value);
+                            if (text_at(after, {"metadata", "name"}).empty())
+                              throw nameless(call.name);
+                            return read_patched(*this, resource, after, call, patch.duplicates);
+                          },
+                          write));
   return reply;
 }
 

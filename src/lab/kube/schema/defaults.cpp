@@ -120,8 +120,7 @@ void pod_only_defaults(Value& spec) {
 void addresses_agree(Value& status, const char* single, const char* all) {
   const std::string address = text_at(status, {single});
   const Value* list = status.find(all);
-  const std::string first =
-      is_empty(list) ? "" : text_at(list->items().front(), {"ip"});
+  const std::string first = is_empty(list) ? "" : text_at(list->items().front(), {"ip"});
   if (!address.empty() && address != first) {
     Value one = Value::map();
     one.set("ip", str(address));
@@ -353,9 +352,11 @@ void Server::set_defaults(const Resource& resource, Value& object) const {
     otherwise(map_at(object, {"spec"}), "volumeMode", str("Filesystem"));
   } else if (kind == "CSIDriver") {
     Value& spec = map_at(object, {"spec"});
-    for (const auto& [field, value] :
-         {std::pair{"attachRequired", true}, {"podInfoOnMount", false}, {"storageCapacity", false},
-          {"requiresRepublish", false}, {"seLinuxMount", false}})
+    for (const auto& [field, value] : {std::pair{"attachRequired", true},
+                                       {"podInfoOnMount", false},
+                                       {"storageCapacity", false},
+                                       {"requiresRepublish", false},
+                                       {"seLinuxMount", false}})
       if (spec.find(field) == nullptr) spec.set(field, Value::boolean(value));
     otherwise(spec, "fsGroupPolicy", str("ReadWriteOnceWithFSType"));
     if (is_empty(spec.find("volumeLifecycleModes")))

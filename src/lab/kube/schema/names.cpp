@@ -121,7 +121,8 @@ std::vector<std::string> wrong_config_key(std::string_view key) {
   if (key == ".") wrong.emplace_back("must not be '.'");
   if (key == "..")
     wrong.emplace_back("must not be '..'");
-  else if (key.starts_with("..")) wrong.emplace_back("must not start with '..'");
+  else if (key.starts_with(".."))
+    wrong.emplace_back("must not start with '..'");
   return wrong;
 }
 

@@ -55,8 +55,8 @@ void check_server_fields(const Value& sent, const Value& live, Causes& causes) {
     const std::string before = text_at(live, {"metadata", field});
     const bool fixed = std::string_view(field) == "deletionTimestamp" && !before.empty();
     if (!now.empty() && !fixed && now != before)
-      causes.push_back(Cause::invalid(fmt::format("metadata.{}", field), in_quotes(now),
-                                      "field is immutable"));
+      causes.push_back(
+          Cause::invalid(fmt::format("metadata.{}", field), in_quotes(now), "field is immutable"));
   }
 }
 
@@ -195,8 +195,7 @@ std::vector<Cause> Server::validate(const Resource& resource, const Value& objec
   if (write.internal) return {};
   check_escalation(resource, object, write);
   std::vector<Cause> causes = check_metadata(resource, object, live);
-  if (live != nullptr && write.sent != nullptr)
-    check_server_fields(*write.sent, *live, causes);
+  if (live != nullptr && write.sent != nullptr) check_server_fields(*write.sent, *live, causes);
   if (resource.custom()) {
     for (Cause& cause : validate_custom(resource, object, live, write.subresource))
       causes.push_back(std::move(cause));

@@ -20,25 +20,24 @@ void check_rules(const Value& object, bool namespaced, Causes& causes) {
     const Value& rule = rules->items()[i];
     const std::string where = fmt::format("rules[{}]", i);
     if (is_empty(rule.find("verbs")))
-      causes.push_back(
-          Cause::required(where + ".verbs", "verbs must contain at least one value"));
+      causes.push_back(Cause::required(where + ".verbs", "verbs must contain at least one value"));
     if (const Value* urls = rule.find("nonResourceURLs"); !is_empty(urls)) {
       if (namespaced)
         causes.push_back(Cause::invalid(where + ".nonResourceURLs", text::emit_json(*urls),
                                         "namespaced rules cannot apply to non-resource URLs"));
       if (!is_empty(rule.find("apiGroups")) || !is_empty(rule.find("resources")) ||
           !is_empty(rule.find("resourceNames")))
-        causes.push_back(Cause::invalid(
-            where + ".nonResourceURLs", text::emit_json(*urls),
-            "rules cannot apply to both regular resources and non-resource URLs"));
+        causes.push_back(
+            Cause::invalid(where + ".nonResourceURLs", text::emit_json(*urls),
+                           "rules cannot apply to both regular resources and non-resource URLs"));
       continue;
     }
     if (is_empty(rule.find("apiGroups")))
-      causes.push_back(
-          Cause::required(where + ".apiGroups", "resource rules must supply at least one api group"));
+      causes.push_back(Cause::required(where + ".apiGroups",
+                                       "resource rules must supply at least one api group"));
     if (is_empty(rule.find("resources")))
-      causes.push_back(
-          Cause::required(where + ".resources", "resource rules must supply at least one resource"));
+      causes.push_back(Cause::required(where + ".resources",
+                                       "resource rules must supply at least one resource"));
   }
 }
 
@@ -57,8 +56,8 @@ void check_subject(const Value& subject, const std::string& where, Causes& cause
     if (group != rbac)
       causes.push_back(Cause::unsupported(where + ".apiGroup", in_quotes(group), {rbac}));
   } else {
-    causes.push_back(Cause::unsupported(where + ".kind", in_quotes(kind),
-                                        {"ServiceAccount", "User", "Group"}));
+    causes.push_back(
+        Cause::unsupported(where + ".kind", in_quotes(kind), {"ServiceAccount", "User", "Group"}));
   }
 }
 
@@ -69,9 +68,9 @@ void check_binding(const Value& object, const Value* live, bool namespaced, Caus
   if (group != rbac)
     causes.push_back(Cause::unsupported("roleRef.apiGroup", in_quotes(group), {rbac}));
   if (kind != "ClusterRole" && !(namespaced && kind == "Role"))
-    causes.push_back(Cause::unsupported(
-        "roleRef.kind", in_quotes(kind),
-        namespaced ? std::vector<std::string>{"Role", "ClusterRole"} : std::vector<std::string>{"ClusterRole"}));
+    causes.push_back(Cause::unsupported("roleRef.kind", in_quotes(kind),
+                                        namespaced ? std::vector<std::string>{"Role", "ClusterRole"}
+                                                   : std::vector<std::string>{"ClusterRole"}));
   if (name.empty())
     causes.push_back(Cause::required("roleRef.name"));
   else

@@ -42,11 +42,13 @@ void check_taints(const Value& spec, Causes& causes) {
       causes.push_back(Cause::invalid(where + ".value", in_quotes(value), join(wrong, ";")));
     check_word(effect, where + ".effect", {"NoSchedule", "PreferNoSchedule", "NoExecute"}, causes);
     if (!seen.emplace(effect, key).second)
-      causes.push_back({"FieldValueDuplicate",
-                        fmt::format(R"(Duplicate value: {{"Key":"{}","Value":"{}","Effect":"{}","TimeAdded":null}}: )"
-                                    "taints must be unique by key and effect pair",
-                                    key, value, effect),
-                        where});
+      causes.push_back(
+          {"FieldValueDuplicate",
+           fmt::format(
+               R"(Duplicate value: {{"Key":"{}","Value":"{}","Effect":"{}","TimeAdded":null}}: )"
+               "taints must be unique by key and effect pair",
+               key, value, effect),
+           where});
   }
 }
 
@@ -79,15 +81,13 @@ void check_storage_class(const Value& object, const Value* live, Causes& causes)
     check_text(wrong_qualified_name(to_lower(provisioner)), "provisioner", provisioner, causes);
   const std::string reclaim = text_at(object, {"reclaimPolicy"});
   if (!reclaim.empty() && reclaim != "Delete" && reclaim != "Retain")
-    causes.push_back(
-        Cause::unsupported("reclaimPolicy", in_quotes(reclaim), {"Delete", "Retain"}));
+    causes.push_back(Cause::unsupported("reclaimPolicy", in_quotes(reclaim), {"Delete", "Retain"}));
   const std::string mode = text_at(object, {"volumeBindingMode"});
   check_word(mode, "volumeBindingMode", {"Immediate", "WaitForFirstConsumer"}, causes);
   if (live == nullptr) return;
   for (const char* field : {"parameters", "provisioner", "reclaimPolicy"})
     if (!same_values(live->find(field), object.find(field)))
-      causes.push_back(
-          Cause::forbidden(field, fmt::format("updates to {} are forbidden.", field)));
+      causes.push_back(Cause::forbidden(field, fmt::format("updates to {} are forbidden.", field)));
   check_immutable(object, live, "volumeBindingMode", causes);
 }
 
@@ -134,30 +134,41 @@ void check_priority_class(const Value& object, const Value* live, Causes& causes
 void check_quota(const Value& object, Causes& causes) {
   const Value* hard = object.find({"spec", "hard"});
   if (hard == nullptr || !hard->is_map()) return;
-  static const std::set<std::string> counted{"pods",     "services", "replicationcontrollers",
-                                             "resourcequotas", "secrets",  "configmaps",
-                                             "persistentvolumeclaims", "services.nodeports",
+  static const std::set<std::string> counted{"pods",
+                                             "services",
+                                             "replicationcontrollers",
+                                             "resourcequotas",
+                                             "secrets",
+                                             "configmaps",
+                                             "persistentvolumeclaims",
+                                             "services.nodeports",
                                              "services.loadbalancers"};
-  static const std::set<std::string> measured{
-      "cpu", "memory", "requests.cpu", "requests.memory", "requests.storage", "limits.cpu",
-      "limits.memory", "ephemeral-storage", "requests.ephemeral-storage",
-      "limits.ephemeral-storage", "storage"};
+  static const std::set<std::string> measured{"cpu",
+                                              "memory",
+                                              "requests.cpu",
+                                              "requests.memory",
+                                              "requests.storage",
+                                              "limits.cpu",
+                                              "limits.memory",
+                                              "ephemeral-storage",
+                                              "requests.ephemeral-storage",
+                                              "limits.ephemeral-storage",
+                                              "storage"};
   for (const text::Entry& entry : hard->entries()) {
     const std::string where = fmt::format("spec.hard[{}]", entry.key);
     if (!counted.contains(entry.key) && !measured.contains(entry.key) &&
         entry.key.find('/') == std::string::npos)
       for (int i = 0; i < 2; ++i)
-        causes.push_back(Cause::invalid(
-            where, in_quotes(entry.key),
-            i == 0 ? "must be a standard resource type or fully qualified"
-                   : "must be a standard resource for quota"));
+        causes.push_back(Cause::invalid(where, in_quotes(entry.key),
+                                        i == 0
+                                            ? "must be a standard resource type or fully qualified"
+                                            : "must be a standard resource for quota"));
     const double value = quantity_value(entry.value.text()).value_or(0);
     if (value < 0)
       causes.push_back(Cause::invalid(where, in_quotes(entry.value.text()),
                                       "must be greater than or equal to 0"));
     if (counted.contains(entry.key) && value != std::floor(value))
-      causes.push_back(
-          Cause::invalid(where, in_quotes(entry.value.text()), "must be an integer"));
+      causes.push_back(Cause::invalid(where, in_quotes(entry.value.text()), "must be an integer"));
   }
 }
 
@@ -166,8 +177,7 @@ void check_claim(const Value& object, const Value* live, Causes& causes) {
   if (spec == nullptr) return;
   const Value& modes = list_of(*spec, "accessModes");
   if (modes.size() == 0)
-    causes.push_back(
-        Cause::required("spec.accessModes", "at least 1 access mode is required"));
+    causes.push_back(Cause::required("spec.accessModes", "at least 1 access mode is required"));
   static const std::vector<std::string> known{"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce",
                                               "ReadWriteOncePod"};
   for (const Value& mode : modes.items())
@@ -234,21 +244,23 @@ void check_event(const Value& object, const Value* live, bool strict, Causes& ca
   if (live == nullptr) {
     if (time == nullptr || time->is_null()) causes.push_back(Cause::required("eventTime"));
     if (type != "Normal" && type != "Warning")
-      causes.push_back(
-          Cause::invalid("type", "\"\"", fmt::format("has invalid value: {}", type)));
+      causes.push_back(Cause::invalid("type", "\"\"", fmt::format("has invalid value: {}", type)));
     if (mine.empty() ? space != "default" && space != "kube-system" : space != mine)
       causes.push_back(Cause::invalid("involvedObject.namespace", in_quotes(mine),
                                       "does not match event.namespace"));
     return;
   }
-  for (const auto& [field, shown] :
-       {std::pair{"regarding", "involvedObject"}, {"reason", "reason"}, {"note", "message"},
-        {"reason", "reason"}, {"type", "type"}, {"eventTime", "eventTime"}, {"action", "action"},
-        {"reportingController", "reportingController"},
-        {"reportingInstance", "reportingInstance"}})
+  for (const auto& [field, shown] : {std::pair{"regarding", "involvedObject"},
+                                     {"reason", "reason"},
+                                     {"note", "message"},
+                                     {"reason", "reason"},
+                                     {"type", "type"},
+                                     {"eventTime", "eventTime"},
+                                     {"action", "action"},
+                                     {"reportingController", "reportingController"},
+                                     {"reportingInstance", "reportingInstance"}})
     if (!same_values(live->find(field), object.find(field)))
-      causes.push_back(
-          Cause::invalid(shown, shown_json(object.find(field)), "field is immutable"));
+      causes.push_back(Cause::invalid(shown, shown_json(object.find(field)), "field is immutable"));
 }
 
 void check_lease(const Value& object, Causes& causes) {
@@ -263,11 +275,11 @@ void check_lease(const Value& object, Causes& causes) {
   const std::string preferred = text_at(*spec, {"preferredHolder"});
   if (!strategy.empty() && strategy.find('/') == std::string::npos &&
       strategy != "OldestEmulationVersion")
-    causes.push_back(Cause::unsupported("spec.strategy", in_quotes(strategy),
-                                        {"OldestEmulationVersion"}));
+    causes.push_back(
+        Cause::unsupported("spec.strategy", in_quotes(strategy), {"OldestEmulationVersion"}));
   if (!preferred.empty() && strategy.empty())
-    causes.push_back(Cause::forbidden("spec.preferredHolder",
-                                      "may only be specified if `strategy` is defined"));
+    causes.push_back(
+        Cause::forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"));
 }
 
 }  // namespace
@@ -284,10 +296,10 @@ void check_cluster(const Resource& resource, const Value& object, const Value* l
     const std::string phase = text_at(object, {"status", "phase"});
     const bool deleting = object.find({"metadata", "deletionTimestamp"}) != nullptr;
     if (phase != (deleting ? "Terminating" : "Active"))
-      causes.push_back(Cause::invalid(
-          "status.Phase", in_quotes(phase),
-          deleting ? "may only be 'Terminating' if `deletionTimestamp` is not empty"
-                   : "may only be 'Active' if `deletionTimestamp` is empty"));
+      causes.push_back(
+          Cause::invalid("status.Phase", in_quotes(phase),
+                         deleting ? "may only be 'Terminating' if `deletionTimestamp` is not empty"
+                                  : "may only be 'Active' if `deletionTimestamp` is empty"));
   }
   if (key == "/nodes" && subresource != "status") check_node(object, live, causes);
   if (key == "storage.k8s.io/storageclasses") check_storage_class(object, live, causes);

@@ -209,8 +209,7 @@ void cel_rules(const Type& type, const Value& value, const Value* old, const std
         causes.push_back(Cause::forbidden(path, message));
       else
         causes.push_back(Cause::invalid(
-            path,
-            type.open && (value.is_map() || value.is_list()) ? text::emit_json(value) : shown,
+            path, type.open && (value.is_map() || value.is_list()) ? text::emit_json(value) : shown,
             message));
     }
   if (value.is_map())
@@ -235,12 +234,14 @@ void check_scale(const Resource& resource, const Value& object, Causes& causes) 
     const std::string path = text_at(resource.scale, {which});
     const Value* at = &object;
     const auto wrong = [&](const Value& value, const char* wanted) {
-      causes.push_back(Cause::invalid(
-          path, "0",
-          fmt::format("{} accessor error: {} is of the type {}, expected {}", path,
-                      value.is_scalar() ? value.text() : "value",
-                      value.is_string() ? "string" : value.is_list() ? "[]interface {}" : "bool",
-                      wanted)));
+      causes.push_back(
+          Cause::invalid(path, "0",
+                         fmt::format("{} accessor error: {} is of the type {}, expected {}", path,
+                                     value.is_scalar() ? value.text() : "value",
+                                     value.is_string() ? "string"
+                                     : value.is_list() ? "[]interface {}"
+                                                       : "bool",
+                                     wanted)));
     };
     for (const std::string& part : split(path, '.')) {
       if (part.empty()) continue;

@@ -54,8 +54,7 @@ void check_budget(const Value& object, std::vector<Cause>& causes) {
     const std::string path = fmt::format("spec.{}", name);
     if (!value->is_string()) {
       if (value->as_int().value_or(0) < 0)
-        causes.push_back(
-            Cause::invalid(path, value->text(), "must be greater than or equal to 0"));
+        causes.push_back(Cause::invalid(path, value->text(), "must be greater than or equal to 0"));
       continue;
     }
     const std::string& text = value->text();
@@ -98,8 +97,7 @@ void check_webhook_rules(const Value& hook, const std::string& path, std::vector
   }
 }
 
-void check_webhook_client(const Value& hook, const std::string& path,
-                          std::vector<Cause>& causes) {
+void check_webhook_client(const Value& hook, const std::string& path, std::vector<Cause>& causes) {
   const Value* url = hook.find({"clientConfig", "url"});
   const Value* service = hook.find({"clientConfig", "service"});
   if ((url == nullptr) == (service == nullptr)) {
@@ -117,8 +115,7 @@ void check_webhook_client(const Value& hook, const std::string& path,
   // The API server hands the two over in the wrong order.
   for (const auto& [field, shown] : {std::pair{"namespace", "name"}, {"name", "namespace"}})
     if (text_at(*service, {field}).empty())
-      causes.push_back(
-          Cause::required(fmt::format("{}.clientConfig.service.{}", path, shown)));
+      causes.push_back(Cause::required(fmt::format("{}.clientConfig.service.{}", path, shown)));
 }
 
 void check_webhooks(const Value& object, std::vector<Cause>& causes) {
@@ -146,8 +143,7 @@ void check_webhooks(const Value& object, std::vector<Cause>& causes) {
     const std::string effects = text_at(hook, {"sideEffects"});
     if (hook.find("sideEffects") == nullptr || hook.find("sideEffects")->is_null())
       causes.push_back(
-          Cause::required(path + ".sideEffects",
-                          "must specify one of None, NoneOnDryRun"));
+          Cause::required(path + ".sideEffects", "must specify one of None, NoneOnDryRun"));
     else if (effects != "None" && effects != "NoneOnDryRun")
       causes.push_back(
           Cause::unsupported(path + ".sideEffects", in_quotes(effects), {"None", "NoneOnDryRun"}));
@@ -160,14 +156,13 @@ void check_webhooks(const Value& object, std::vector<Cause>& causes) {
     check_webhook_client(hook, path, causes);
     const Value* versions = hook.find("admissionReviewVersions");
     if (is_empty(versions)) {
-      causes.push_back(Cause::required(path + ".admissionReviewVersions",
-                                       "must specify one of v1, v1beta1"));
+      causes.push_back(
+          Cause::required(path + ".admissionReviewVersions", "must specify one of v1, v1beta1"));
     } else if (std::none_of(versions->items().begin(), versions->items().end(),
                             [](const Value& one) {
                               return one.text() == "v1" || one.text() == "v1beta1";
                             })) {
-      causes.push_back(Cause::invalid(path + ".admissionReviewVersions",
-                                      text::emit_json(*versions),
+      causes.push_back(Cause::invalid(path + ".admissionReviewVersions", text::emit_json(*versions),
                                       "must include at least one of v1, v1beta1"));
     }
   }
@@ -190,9 +185,8 @@ void check_definition_names(const Value& spec, std::vector<Cause>& causes) {
       continue;
     }
     for (const std::string& why : wrong_old_label(to_lower(text)))
-      causes.push_back(
-          Cause::invalid(fmt::format("spec.names.{}", field), in_quotes(text),
-                         "may have mixed case, but should otherwise match: " + why));
+      causes.push_back(Cause::invalid(fmt::format("spec.names.{}", field), in_quotes(text),
+                                      "may have mixed case, but should otherwise match: " + why));
   }
   if (const Value* names = spec.find({"names", "shortNames"}); names != nullptr && names->is_list())
     for (std::size_t i = 0; i < names->items().size(); ++i)
@@ -216,8 +210,7 @@ void check_definition_versions(const Value& spec, std::vector<Cause>& causes) {
     if (bool_at(version, {"storage"})) ++stored;
     check_text(wrong_old_label(name), fmt::format("spec.versions[{}].name", i), name, causes);
     if (i == 0 && count == 1) check_text(wrong_old_label(name), "spec.version", name, causes);
-    const std::string columns =
-        count == 1 ? "spec" : fmt::format("spec.versions[{}]", i);
+    const std::string columns = count == 1 ? "spec" : fmt::format("spec.versions[{}]", i);
     if (const Value* list = version.find("additionalPrinterColumns");
         list != nullptr && list->is_list())
       for (std::size_t j = 0; j < list->items().size(); ++j) {
@@ -233,15 +226,19 @@ void check_definition_versions(const Value& spec, std::vector<Cause>& causes) {
                                           "must be a simple json path starting with ."));
       }
     if (is_empty(version.find({"schema", "openAPIV3Schema"})))
-      causes.push_back(Cause::required(count == 1 ? "spec.validation.openAPIV3Schema" : fmt::format("spec.versions[{}].schema.openAPIV3Schema", i),
-                                       "schemas are required"));
+      causes.push_back(
+          Cause::required(count == 1 ? "spec.validation.openAPIV3Schema"
+                                     : fmt::format("spec.versions[{}].schema.openAPIV3Schema", i),
+                          "schemas are required"));
   }
   if (stored == 0)
-    causes.push_back(Cause::invalid("status.storedVersions", "null",
-                                    "must have at least one stored version"));
+    causes.push_back(
+        Cause::invalid("status.storedVersions", "null", "must have at least one stored version"));
   if (stored != 1)
     causes.push_back(Cause::invalid("spec.versions",
-                                    versions == nullptr ? "null" : count == 0 ? "[]" : "[{",
+                                    versions == nullptr ? "null"
+                                    : count == 0        ? "[]"
+                                                        : "[{",
                                     "must have exactly one version marked as storage version"));
 }
 
@@ -287,10 +284,10 @@ void check_definition(const Value& object, const Value* live, std::vector<Cause>
   check_definition_names(spec, causes);
   if (bool_at(spec, {"preserveUnknownFields"}) &&
       (live == nullptr || !bool_at(*live, {"spec", "preserveUnknownFields"})))
-    causes.push_back(Cause::invalid(
-        "spec.preserveUnknownFields", "true",
-        "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
-        "spec.versions[*].schema instead"));
+    causes.push_back(
+        Cause::invalid("spec.preserveUnknownFields", "true",
+                       "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+                       "spec.versions[*].schema instead"));
   if (bool_at(spec, {"preserveUnknownFields"}) &&
       text::emit_json(spec).find("\"default\":") != std::string::npos)
     causes.push_back(Cause::invalid("spec.preserveUnknownFields", "true",
@@ -303,8 +300,8 @@ void check_definition(const Value& object, const Value* live, std::vector<Cause>
     if (is_empty(spec.find({"conversion", "webhook", "conversionReviewVersions"})))
       causes.push_back(Cause::required("spec.conversion.conversionReviewVersions"));
   } else if (strategy != "None") {
-    causes.push_back(Cause::unsupported("spec.conversion.strategy", in_quotes(strategy),
-                                        {"None", "Webhook"}));
+    causes.push_back(
+        Cause::unsupported("spec.conversion.strategy", in_quotes(strategy), {"None", "Webhook"}));
   }
   if (live == nullptr) return;
   check_definition_change(spec, *live, causes);

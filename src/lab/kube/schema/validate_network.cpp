@@ -31,7 +31,8 @@ Cause duplicate(std::string path, const std::string& shown) {
 void check_endpoint_address(const std::string& address, const std::string& path, Causes& causes) {
   const std::string shown = in_quotes(address);
   if (address == "0.0.0.0" || address == "::")
-    causes.push_back(Cause::invalid(path, shown, fmt::format("may not be unspecified ({})", address)));
+    causes.push_back(
+        Cause::invalid(path, shown, fmt::format("may not be unspecified ({})", address)));
   if (address.starts_with("127.") || address == "::1")
     causes.push_back(
         Cause::invalid(path, shown, "may not be in the loopback range (127.0.0.0/8, ::1/128)"));
@@ -54,8 +55,7 @@ void check_service_ports(const Value& spec, const std::string& type, Causes& cau
       if (ports.size() > 1) causes.push_back(Cause::required(where + ".name"));
     } else {
       check_text(wrong_label(name), where + ".name", name, causes);
-      if (!names.insert(name).second)
-        causes.push_back(duplicate(where + ".name", in_quotes(name)));
+      if (!names.insert(name).second) causes.push_back(duplicate(where + ".name", in_quotes(name)));
     }
     check_port(int_at(port, {"port"}), where + ".port", causes);
     check_word(text_at(port, {"protocol"}), where + ".protocol", {"SCTP", "TCP", "UDP"}, causes);
@@ -76,8 +76,9 @@ void check_service_ports(const Value& spec, const std::string& type, Causes& cau
     if (!used.emplace(protocol, number).second)
       causes.push_back(duplicate(
           fmt::format("spec.ports[{}]", i),
-          fmt::format(R"({{"Name":"","Protocol":"{}","AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}})",
-                      protocol, number)));
+          fmt::format(
+              R"({{"Name":"","Protocol":"{}","AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}})",
+              protocol, number)));
   }
 }
 
@@ -129,9 +130,8 @@ void check_service(const Value& object, const Value* live, Causes& causes) {
   if (list_of(spec, "ports").size() == 0 && !headless && type != "ExternalName")
     causes.push_back(Cause::required("spec.ports"));
   if (headless && (type == "LoadBalancer" || type == "NodePort"))
-    causes.push_back(
-        Cause::invalid("spec.clusterIPs[0]", "\"None\"",
-                       fmt::format("may not be set to 'None' for {} services", type)));
+    causes.push_back(Cause::invalid("spec.clusterIPs[0]", "\"None\"",
+                                    fmt::format("may not be set to 'None' for {} services", type)));
   if (type == "ExternalName") {
     for (const char* field : {"clusterIPs", "ipFamilies", "ipFamilyPolicy"})
       if (!is_empty(spec.find(field)))
@@ -180,13 +180,12 @@ void check_service(const Value& object, const Value* live, Causes& causes) {
     causes.push_back(Cause::forbidden("spec.loadBalancerClass",
                                       "may only be used when `type` is 'LoadBalancer'"));
   const std::string policy = text_at(spec, {"externalTrafficPolicy"});
-  const bool reachable = type == "LoadBalancer" || type == "NodePort" ||
-                         (type == "ClusterIP" && outside.size() != 0);
+  const bool reachable =
+      type == "LoadBalancer" || type == "NodePort" || (type == "ClusterIP" && outside.size() != 0);
   if (!reachable && !policy.empty())
     causes.push_back(Cause::invalid("spec.externalTrafficPolicy", in_quotes(policy),
                                     "may only be set for externally-accessible services"));
-  if (reachable)
-    check_word(policy, "spec.externalTrafficPolicy", {"Cluster", "Local"}, causes);
+  if (reachable) check_word(policy, "spec.externalTrafficPolicy", {"Cluster", "Local"}, causes);
   const std::string wanted = text_at(spec, {"clusterIP"});
   // Allocated when everything else is right.
   if (causes.empty() && live == nullptr && is_address(wanted) && !wanted.starts_with("10."))
@@ -245,8 +244,7 @@ void check_policy_peers(const Value& rule, const char* field, const std::string&
       }
     if (const Value* block = peer.find("ipBlock")) {
       if (count > 0)
-        causes.push_back(
-            Cause::forbidden(where, "may not specify both ipBlock and another peer"));
+        causes.push_back(Cause::forbidden(where, "may not specify both ipBlock and another peer"));
       ++count;
       const std::string cidr = text_at(*block, {"cidr"});
       if (cidr.empty())
@@ -374,7 +372,8 @@ std::vector<std::string> wrong_domain_path(const std::string& text) {
 void check_ingress_class(const Value& spec, const Value* live, Causes& causes) {
   const std::string controller = text_at(spec, {"controller"});
   if (live != nullptr && text_at(*live, {"spec", "controller"}) != controller)
-    causes.push_back(Cause::invalid("spec.controller", in_quotes(controller), "field is immutable"));
+    causes.push_back(
+        Cause::invalid("spec.controller", in_quotes(controller), "field is immutable"));
   if (controller.size() > 250)
     causes.push_back(Cause::too_long("spec.controller", "may not be more than 250 bytes"));
   if (controller.empty())

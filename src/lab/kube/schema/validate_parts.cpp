@@ -85,8 +85,7 @@ std::vector<std::string> wrong_port_name(std::string_view name) {
   if (name.size() > 15) wrong.emplace_back("must be no more than 15 characters");
   if (!std::all_of(name.begin(), name.end(),
                    [&](char c) { return is_small(c) || is_digit(c) || c == '-'; }))
-    wrong.emplace_back(
-        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    wrong.emplace_back("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
   if (std::none_of(name.begin(), name.end(), is_small))
     wrong.emplace_back("must contain at least one letter (a-z)");
   if (name.find("--") != std::string_view::npos)

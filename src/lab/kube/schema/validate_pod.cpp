@@ -61,17 +61,23 @@ void check_ports(const Value& container, const std::string& path, Causes& causes
 }
 
 void check_field_path(const Value& reference, const std::string& path, Causes& causes) {
-  static const std::set<std::string> known{
-      "metadata.name",       "metadata.namespace",      "metadata.uid",  "spec.nodeName",
-      "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"};
+  static const std::set<std::string> known{"metadata.name",
+                                           "metadata.namespace",
+                                           "metadata.uid",
+                                           "spec.nodeName",
+                                           "spec.serviceAccountName",
+                                           "status.hostIP",
+                                           "status.hostIPs",
+                                           "status.podIP",
+                                           "status.podIPs"};
   const std::string field = text_at(reference, {"fieldPath"});
   if (field.empty()) {
     causes.push_back(Cause::required(path + ".fieldPath"));
   } else if (!known.contains(field) && !field.starts_with("metadata.annotations[") &&
              !field.starts_with("metadata.labels[")) {
-    causes.push_back(Cause::invalid(
-        path + ".fieldPath", in_quotes(field),
-        "error converting fieldPath: field label not supported: " + field));
+    causes.push_back(
+        Cause::invalid(path + ".fieldPath", in_quotes(field),
+                       "error converting fieldPath: field label not supported: " + field));
   }
 }
 
@@ -129,9 +135,8 @@ void check_mounts(const Value& container, const Value& spec, const std::string& 
     const std::string name = text_at(mount, {"name"});
     if (name.empty()) causes.push_back(Cause::required(where + ".name"));
     const Value& volumes = list_of(spec, "volumes");
-    if (std::none_of(volumes.items().begin(), volumes.items().end(), [&](const Value& known) {
-          return text_at(known, {"name"}) == name;
-        }))
+    if (std::none_of(volumes.items().begin(), volumes.items().end(),
+                     [&](const Value& known) { return text_at(known, {"name"}) == name; }))
       causes.push_back({"FieldValueNotFound", "Not found: " + in_quotes(name), where + ".name"});
     const std::string at = text_at(mount, {"mountPath"});
     if (at.empty()) causes.push_back(Cause::required(where + ".mountPath"));
@@ -156,9 +161,10 @@ void check_resources(const Value& resources, const std::string& path, Causes& ca
       if (const Value* request = resources.find({"requests", limit.key}))
         if (quantity_value(request->text()).value_or(0) >
             quantity_value(limit.value.text()).value_or(0))
-          causes.push_back(Cause::invalid(path + ".requests", in_quotes(request->text()),
-                                          fmt::format("must be less than or equal to {} limit of {}",
-                                                      limit.key, limit.value.text())));
+          causes.push_back(
+              Cause::invalid(path + ".requests", in_quotes(request->text()),
+                             fmt::format("must be less than or equal to {} limit of {}", limit.key,
+                                         limit.value.text())));
 }
 
 void check_probe(const Value& container, const char* kind, const std::string& path,
@@ -190,8 +196,7 @@ void check_probe(const Value& container, const char* kind, const std::string& pa
                                     "must be 1"));
 }
 
-void check_container(const Value& one, const Value& spec, const std::string& path,
-                     Causes& causes) {
+void check_container(const Value& one, const Value& spec, const std::string& path, Causes& causes) {
   const std::string name = text_at(one, {"name"});
   if (name.empty())
     causes.push_back(Cause::required(path + ".name"));
@@ -252,10 +257,9 @@ void check_volumes(const Value& spec, const std::string& path, Causes& causes) {
     const std::string name = text_at(volume, {"name"});
     std::vector<std::string> types;
     // The first of the known types counts, in the order of Go's struct.
-    for (const char* type :
-         {"emptyDir", "hostPath", "gitRepo", "secret", "nfs", "iscsi", "persistentVolumeClaim",
-          "rbd", "cephfs", "downwardAPI", "fc", "configMap", "projected", "csi", "ephemeral",
-          "image"})
+    for (const char* type : {"emptyDir", "hostPath", "gitRepo", "secret", "nfs", "iscsi",
+                             "persistentVolumeClaim", "rbd", "cephfs", "downwardAPI", "fc",
+                             "configMap", "projected", "csi", "ephemeral", "image"})
       if (volume.find(type) != nullptr) types.emplace_back(type);
     for (std::size_t j = 1; j < types.size(); ++j)
       causes.push_back(Cause::forbidden(fmt::format("{}.{}", where, types[j]),
@@ -292,8 +296,9 @@ void check_tolerations(const Value& spec, const std::string& path, Causes& cause
                                       "operator must be Exists when `key` is empty, which means "
                                       "\"match all values and all keys\""));
     if (one.find("tolerationSeconds") != nullptr && effect != "NoExecute")
-      causes.push_back(Cause::invalid(where + ".effect", in_quotes(effect),
-                                      "effect must be 'NoExecute' when `tolerationSeconds` is set"));
+      causes.push_back(
+          Cause::invalid(where + ".effect", in_quotes(effect),
+                         "effect must be 'NoExecute' when `tolerationSeconds` is set"));
     if (word == "Exists") {
       if (!value.empty())
         causes.push_back(Cause::invalid(where + ".operator", in_quotes(value),
@@ -303,7 +308,8 @@ void check_tolerations(const Value& spec, const std::string& path, Causes& cause
       if (!wrong.empty())
         causes.push_back(Cause::invalid(where + ".operator", in_quotes(value), join(wrong, ";")));
     } else {
-      causes.push_back(Cause::unsupported(where + ".operator", in_quotes(word), {"Equal", "Exists"}));
+      causes.push_back(
+          Cause::unsupported(where + ".operator", in_quotes(word), {"Equal", "Exists"}));
     }
     if (!effect.empty() && effect != "NoSchedule" && effect != "PreferNoSchedule" &&
         effect != "NoExecute")
@@ -332,8 +338,8 @@ void check_pod_spec(const Value& spec, const std::string& path, Causes& causes) 
     for (const char* field : {"fsGroup", "runAsUser", "runAsGroup"})
       check_range(*security, field, path + ".securityContext", 0, causes);
   if (text_at(spec, {"dnsPolicy"}) == "None" && is_empty(spec.find("dnsConfig")))
-    causes.push_back(Cause::required(path + ".dnsConfig",
-                                     "must provide `dnsConfig` when `dnsPolicy` is None"));
+    causes.push_back(
+        Cause::required(path + ".dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None"));
   check_optional_text(spec, "serviceAccountName", path, wrong_subdomain, causes);
   check_optional_text(spec, "nodeName", path, wrong_subdomain, causes);
   check_range(spec, "activeDeadlineSeconds", path, 1, causes);
@@ -358,8 +364,8 @@ void check_pod_change(const Value& spec, const Value& live, Causes& causes) {
       // Found again by the check of the whole spec.
       if (image.empty()) causes.push_back(Cause::required(path));
       if (!image.empty() && std::string(trim(image)) != image)
-        causes.push_back(Cause::invalid(path, in_quotes(image),
-                                        "must not have leading or trailing whitespace"));
+        causes.push_back(
+            Cause::invalid(path, in_quotes(image), "must not have leading or trailing whitespace"));
     }
   }
   const Value* deadline = spec.find("activeDeadlineSeconds");

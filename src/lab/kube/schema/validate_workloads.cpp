@@ -63,8 +63,8 @@ void check_template_spec(const Value& pod_template, const std::string& path, Cau
 void check_restart(const Value& pod_template, const char* kind, Causes& causes) {
   const std::string policy = text_at(pod_template, {"spec", "restartPolicy"});
   if (policy != "Always")
-    causes.push_back(Cause::unsupported("spec.template.spec.restartPolicy", in_quotes(policy),
-                                        {"Always"}));
+    causes.push_back(
+        Cause::unsupported("spec.template.spec.restartPolicy", in_quotes(policy), {"Always"}));
   if (pod_template.find({"spec", "activeDeadlineSeconds"}) != nullptr)
     causes.push_back(
         Cause::forbidden("spec.template.spec.activeDeadlineSeconds",
@@ -105,10 +105,10 @@ void check_selected_template(const Value& spec, const std::string& kind, Causes&
   } else {
     check_label_selector(selector, "spec.selector", wrong);
     if (is_empty_selector(*selector))
-      wrong.push_back(Cause::invalid(
-          "spec.selector", shown_json(selector),
-          fmt::format("empty selector is invalid for {}",
-                      kind == "StatefulSet" ? "statefulset" : "deployment")));
+      wrong.push_back(
+          Cause::invalid("spec.selector", shown_json(selector),
+                         fmt::format("empty selector is invalid for {}",
+                                     kind == "StatefulSet" ? "statefulset" : "deployment")));
   }
   bool readable = true;
   if (given)
@@ -120,15 +120,14 @@ void check_selected_template(const Value& spec, const std::string& kind, Causes&
           readable = false;
       }
   if (given)
-    if (const Value* labels = selector->find("matchLabels");
-        labels != nullptr && labels->is_map())
+    if (const Value* labels = selector->find("matchLabels"); labels != nullptr && labels->is_map())
       for (const text::Entry& label : labels->entries())
         if (!wrong_qualified_name(label.key).empty() ||
             !wrong_label_value(label.value.text()).empty())
           readable = false;
   if (!readable && kind == "StatefulSet")
-    wrong.push_back({"FieldValueInvalid", "Invalid value: " + shown_json(selector),
-                     "spec.selector"});
+    wrong.push_back(
+        {"FieldValueInvalid", "Invalid value: " + shown_json(selector), "spec.selector"});
   else if (!readable)
     wrong.push_back(
         Cause::invalid("spec.selector", shown_json(selector), "invalid label selector"));
@@ -140,10 +139,9 @@ void check_selected_template(const Value& spec, const std::string& kind, Causes&
   const bool selects = given && (is_empty_selector(*selector) ||
                                  LabelSelector::of(*selector).matches_labels(labels));
   if (!selects)
-    causes.push_back(
-        Cause::invalid("spec.template.metadata.labels",
-                       is_empty(labels) ? "null" : shown_json(labels),
-                       "`selector` does not match template `labels`"));
+    causes.push_back(Cause::invalid("spec.template.metadata.labels",
+                                    is_empty(labels) ? "null" : shown_json(labels),
+                                    "`selector` does not match template `labels`"));
   check_template_spec(*pod_template, "spec.template", causes);
   check_restart(*pod_template, kind == "StatefulSet" ? "StatefulSet" : "ReplicaSet", causes);
 }
@@ -232,11 +230,11 @@ void check_daemon_set(const Value& spec, Causes& causes) {
     if (no_least && no_surge)
       causes.push_back(Cause::required(path + "maxUnavailable", "cannot be 0 when maxSurge is 0"));
   } else if (type != "OnDelete") {
-    causes.push_back(Cause::unsupported(
-        "spec.updateStrategy",
-        go_strategy(type, spec.find({"updateStrategy", "rollingUpdate"}),
-                    {"maxUnavailable", "maxSurge"}),
-        {"RollingUpdate", "OnDelete"}));
+    causes.push_back(
+        Cause::unsupported("spec.updateStrategy",
+                           go_strategy(type, spec.find({"updateStrategy", "rollingUpdate"}),
+                                       {"maxUnavailable", "maxSurge"}),
+                           {"RollingUpdate", "OnDelete"}));
   }
   check_least(spec, "revisionHistoryLimit", "spec", 0, causes);
 }
@@ -304,8 +302,7 @@ void check_job_spec(const Value& spec, const std::string& path, Causes& causes) 
     causes.push_back(
         Cause::unsupported(path + ".completionMode", in_quotes(mode), {"NonIndexed", "Indexed"}));
   if (mode == "Indexed" && spec.find("completions") == nullptr)
-    causes.push_back(
-        Cause::required(path + ".completions", "when completion mode is Indexed"));
+    causes.push_back(Cause::required(path + ".completions", "when completion mode is Indexed"));
   const Value* pod_template = spec.find("template");
   if (pod_template == nullptr) return;
   check_template_spec(*pod_template, path + ".template", causes);
@@ -326,8 +323,8 @@ void check_job(const Value& object, const Value* live, Causes& causes) {
     set_at(wanted, {"matchLabels", "batch.kubernetes.io/controller-uid"}, str(uid));
     const Value* selector = spec.find("selector");
     if (live == nullptr && (selector == nullptr || !(*selector == wanted)))
-      causes.push_back(Cause::invalid("spec.selector", shown_json(selector),
-                                      "`selector` not auto-generated"));
+      causes.push_back(
+          Cause::invalid("spec.selector", shown_json(selector), "`selector` not auto-generated"));
   }
   check_job_spec(spec, "spec", causes);
   const Value* selector = spec.find("selector");
@@ -344,10 +341,10 @@ void check_job(const Value& object, const Value* live, Causes& causes) {
     const Value* now = spec.find(field);
     if (same_values(before, now)) continue;
     if (std::string_view(field) == "completions" && mode_indexed(spec)) continue;
-    causes.push_back(Cause::invalid(
-        fmt::format("spec.{}", field),
-        std::string_view(field) == "template" ? "{\"labels\":" : shown_json(now),
-        "field is immutable"));
+    causes.push_back(
+        Cause::invalid(fmt::format("spec.{}", field),
+                       std::string_view(field) == "template" ? "{\"labels\":" : shown_json(now),
+                       "field is immutable"));
   }
 }
 
@@ -355,8 +352,8 @@ void check_cron_job(const Value& object, Causes& causes) {
   const Value& spec = *object.find("spec");
   const std::string name = text_at(object, {"metadata", "name"});
   if (name.size() > 52)
-    causes.push_back(Cause::invalid("metadata.name", in_quotes(name),
-                                    "must be no more than 52 characters"));
+    causes.push_back(
+        Cause::invalid("metadata.name", in_quotes(name), "must be no more than 52 characters"));
   const std::string schedule = text_at(spec, {"schedule"});
   if (schedule.empty()) {
     causes.push_back(Cause::required("spec.schedule"));
@@ -371,8 +368,7 @@ void check_cron_job(const Value& object, Causes& causes) {
     else if (schedule[0] != '@' && words != 5)
       causes.push_back(Cause::invalid(
           "spec.schedule", in_quotes(schedule),
-          fmt::format("expected exactly 5 fields, found {}: {}", words,
-                      go_words(schedule))));
+          fmt::format("expected exactly 5 fields, found {}: {}", words, go_words(schedule))));
   }
   if (const Value* seconds = spec.find("startingDeadlineSeconds"); seconds != nullptr)
     check_least(spec, "startingDeadlineSeconds", "spec", 0, causes);
@@ -383,12 +379,11 @@ void check_cron_job(const Value& object, Causes& causes) {
   check_least(spec, "successfulJobsHistoryLimit", "spec", 0, causes);
   check_least(spec, "failedJobsHistoryLimit", "spec", 0, causes);
   const std::string zone = text_at(spec, {"timeZone"});
-  if (!zone.empty() && zone != "UTC" && !zone.starts_with("Etc/") &&
-      !zone.starts_with("Europe/") && !zone.starts_with("America/") && !zone.starts_with("Asia/") &&
-      !zone.starts_with("Africa/") && !zone.starts_with("Australia/") &&
-      !zone.starts_with("Pacific/") && !zone.starts_with("Atlantic/"))
-    causes.push_back(
-        Cause::invalid("spec.timeZone", in_quotes(zone), "unknown time zone " + zone));
+  if (!zone.empty() && zone != "UTC" && !zone.starts_with("Etc/") && !zone.starts_with("Europe/") &&
+      !zone.starts_with("America/") && !zone.starts_with("Asia/") && !zone.starts_with("Africa/") &&
+      !zone.starts_with("Australia/") && !zone.starts_with("Pacific/") &&
+      !zone.starts_with("Atlantic/"))
+    causes.push_back(Cause::invalid("spec.timeZone", in_quotes(zone), "unknown time zone " + zone));
 }
 
 void check_workload_status(const Resource& resource, const Value& object, Causes& causes) {
@@ -397,15 +392,16 @@ void check_workload_status(const Resource& resource, const Value& object, Causes
   for (const char* field :
        {"observedGeneration", "replicas", "fullyLabeledReplicas", "updatedReplicas",
         "readyReplicas", "availableReplicas", "unavailableReplicas", "currentReplicas",
-        "collisionCount", "currentNumberScheduled", "numberMisscheduled",
-        "desiredNumberScheduled", "numberReady"})
+        "collisionCount", "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
+        "numberReady"})
     check_least(*status, field, "status", 0, causes);
   if (resource.kind == "DaemonSet") return;
   const std::int64_t replicas = int_at(*status, {"replicas"});
   static const std::map<std::string, std::vector<const char*>> counts{
       {"Deployment", {"updatedReplicas", "readyReplicas", "availableReplicas"}},
       {"ReplicaSet", {"fullyLabeledReplicas", "readyReplicas", "availableReplicas"}},
-      {"StatefulSet", {"readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"}}};
+      {"StatefulSet",
+       {"readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"}}};
   const auto known = counts.find(resource.kind);
   if (known == counts.end()) return;
   for (const char* field : known->second)
