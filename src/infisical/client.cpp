@@ -4,6 +4,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "net/plain_http.hpp"
+#include "text/answer.hpp"
 #include "text/json.hpp"
 
 #include <fmt/format.h>
@@ -106,7 +107,8 @@ Client::Reply Client::send(const std::string& method, const std::string& path,
     const text::Value body = text::parse_json(reply.body, "answer");
     reply.message = message_of(body);
     reply.error = text_or(body, "error");
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // the body is not JSON
     reply.message = fmt::format("status {} without an explanation", reply.status);
   }
   return reply;
@@ -146,7 +148,7 @@ void Client::fail(const Reply& reply, const std::string& doing) const {
 
 /// A 200 may only mean that somebody was asked to allow it.
 void Client::require_done(const Reply& reply, const std::string& doing) {
-  if (text::parse_json(reply.body, "answer").find("approval") == nullptr) return;
+  if (text::parse_answer(reply.body, "answer").find("approval") == nullptr) return;
   throw Error(Fault::Rejected,
               fmt::format("Infisical took the change {} only as a request for approval", doing))
       .hint(
@@ -163,7 +165,7 @@ void Client::log_in() {
   Reply reply = send("POST", "/api/v1/auth/universal-auth/login", "", json, false);
   wipe(json);
   if (reply.status != 200) fail(reply, "the machine identity");
-  const text::Value answer = text::parse_json(reply.body, "login");
+  const text::Value answer = text::parse_answer(reply.body, "login");
   wipe(reply.body);
   token_ = Secret{text_or(answer, "accessToken")};
   if (token_->empty())
@@ -190,7 +192,7 @@ Client::Reply Client::ask(const std::string& method, const std::string& path,
 std::string Client::project_id(const std::string& slug) {
   const Reply reply = ask("GET", "/api/v1/projects/slug/" + percent_encode(slug));
   if (reply.status != 200) fail(reply, fmt::format("to find the project {}", slug));
-  const text::Value answer = text::parse_json(reply.body, "project");
+  const text::Value answer = text::parse_answer(reply.body, "project");
   const text::Value* project = answer.find("project");
   const std::string id = text_or(project != nullptr ? *project : answer, "id");
   if (id.empty())
@@ -201,7 +203,7 @@ std::string Client::project_id(const std::string& slug) {
 std::map<std::string, Secret> Client::secrets(const Place& place) {
   Reply reply = ask("GET", "/api/v4/secrets", query_of(place, "secretPath"));
   if (reply.status != 200) fail(reply, "to list " + place_text(place));
-  const text::Value answer = text::parse_json(reply.body, "secrets");
+  const text::Value answer = text::parse_answer(reply.body, "secrets");
   wipe(reply.body);
   std::map<std::string, Secret> values;
   // Imported folders first, so that what the folder itself says wins.
@@ -221,7 +223,7 @@ std::optional<Secret> Client::find_secret(const Place& place, const std::string&
       ask("GET", "/api/v4/secrets/" + percent_encode(name), query_of(place, "secretPath"));
   if (reply.status == 404 && reply.message.starts_with("Secret with name")) return std::nullopt;
   if (reply.status != 200) fail(reply, fmt::format("to read {} at {}", name, place_text(place)));
-  const text::Value answer = text::parse_json(reply.body, "secret");
+  const text::Value answer = text::parse_answer(reply.body, "secret");
   wipe(reply.body);
   const text::Value* secret = answer.find("secret");
   if (secret == nullptr)
@@ -232,7 +234,7 @@ std::optional<Secret> Client::find_secret(const Place& place, const std::string&
 std::vector<std::string> Client::folders(const Place& place) {
   const Reply reply = ask("GET", "/api/v2/folders", query_of(place, "path"));
   if (reply.status != 200) fail(reply, "to list the folders of " + place_text(place));
-  const text::Value answer = text::parse_json(reply.body, "folders");
+  const text::Value answer = text::parse_answer(reply.body, "folders");
   std::vector<std::string> names;
   if (const text::Value* list = answer.find("folders"))
     for (const text::Value& item : list->items()) names.push_back(text_or(item, "name"));

@@ -3,7 +3,7 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
 #include "base/strings.hpp"
-#include "text/json.hpp"
+#include "text/answer.hpp"
 
 #include <fmt/format.h>
 
@@ -99,7 +99,7 @@ net::Answer Client::send(const std::string& method, const std::string& path, con
 
 Value Client::read(const net::Answer& answer, std::string_view doing, bool writing) const {
   if (answer.head.status >= 300) throw failure_of(answer).error(doing, writing);
-  return text::parse_json(answer.body, fmt::format("answer of {}", access_.server),
+  return text::parse_answer(answer.body, fmt::format("answer of {}", access_.server),
                           {.size = 64ull * 1024 * 1024, .values = 8'000'000});
 }
 

@@ -58,6 +58,20 @@ TEST_F(KubeClient, AbsenceIsAnAnswerButAnUnknownPathIsNot) {
   EXPECT_THROW(client().remove("/apis/x/v1/y/z"), Error);
 }
 
+TEST_F(KubeClient, AnAnswerThatIsNotJsonIsTheServersFault) {
+  next = answer(200, "<html>Log in to the hotel's network</html>");
+  const auto fault_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.fault();
+    }
+    return Fault::Bug;
+  };
+  EXPECT_EQ(fault_of([&] { client().find("/api/v1/nodes/x"); }), Fault::Rejected);
+  EXPECT_EQ(fault_of([&] { client().list("/api/v1/nodes"); }), Fault::Rejected);
+}
+
 TEST_F(KubeClient, BranchesAreReturned) {
   next = answer(409, status_body(409, "AlreadyExists"));
   EXPECT_EQ(client().create("/api/v1/namespaces/a/secrets", Value::map()), std::nullopt);

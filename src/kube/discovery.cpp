@@ -1,7 +1,7 @@
 #include "kube/discovery.hpp"
 
 #include "base/error.hpp"
-#include "text/json.hpp"
+#include "text/answer.hpp"
 
 #include <fmt/format.h>
 
@@ -74,7 +74,7 @@ Value read(const net::Answer& answer, const std::string& path) {
   if (answer.head.status >= 300)
     throw classify(answer.head.status, answer.head.headers, answer.body)
         .error("asking what is served at " + path, false);
-  return text::parse_json(answer.body, path, {.size = 64ull * 1024 * 1024, .values = 8'000'000});
+  return text::parse_answer(answer.body, path, {.size = 64ull * 1024 * 1024, .values = 8'000'000});
 }
 
 std::string root_of(const std::string& api_version) {

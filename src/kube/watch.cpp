@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "kube/object.hpp"
-#include "text/json.hpp"
+#include "text/answer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -29,7 +29,7 @@ std::vector<WatchEvent> WatchLines::take(std::string_view bytes) {
        begin = end + 1) {
     const std::string_view line = std::string_view{rest_}.substr(begin, end - begin);
     if (line.empty()) continue;
-    Value event = text::parse_json(line, "watch event", {.size = 64ull * 1024 * 1024});
+    Value event = text::parse_answer(line, "watch event", {.size = 64ull * 1024 * 1024});
     Value* object = event.find("object");
     const auto type = type_of(text_at(event, {"type"}));
     if (type && object != nullptr) {
@@ -63,7 +63,7 @@ std::vector<Value> Watch::list() {
         throw classify(answer.head.status, answer.head.headers, answer.body)
             .error("listing " + path_, false);
       Value part =
-          text::parse_json(answer.body, path_, {.size = 64ull * 1024 * 1024, .values = 8'000'000});
+          text::parse_answer(answer.body, path_, {.size = 64ull * 1024 * 1024, .values = 8'000'000});
       if (Value* found = part.find("items"); found != nullptr && found->is_list())
         for (Value& item : found->items()) items.push_back(std::move(item));
       version_ = text_at(part, {"metadata", "resourceVersion"});

@@ -1,6 +1,7 @@
 #include "text/json.hpp"
 
 #include "base/error.hpp"
+#include "text/answer.hpp"
 
 #include <gmock/gmock.h>
 
@@ -49,6 +50,18 @@ TEST(Json, FindsWhatIsNotAllowedAtEveryPlace) {
     std::string text = "\"" + std::string(40, 'x') + "\"";
     text.replace(at + 1, 1, "\xC3\xBC\x7F");
     EXPECT_EQ(parse_json(text, "t").text(), text.substr(1, text.size() - 2));
+  }
+}
+
+TEST(Json, WhatAnotherSystemAnswersIsNotTheUsersMistake) {
+  EXPECT_EQ(parse_answer("[1]", "answer"), parse_json("[1]", "answer"));
+  for (const char* text : {"<html>", "", "{\"a\":1,\"a\":2}", "[1"}) {
+    try {
+      parse_answer(text, "answer");
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::Rejected) << text;
+    }
   }
 }
 
