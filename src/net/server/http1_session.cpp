@@ -14,7 +14,11 @@ namespace {
 
 // http_parser's own limit (80 KiB) is a global of the library, so ours is lower and kept here.
 constexpr std::size_t head_limit = 64 * 1024;
+constexpr std::size_t most_headers = 256;
 constexpr std::size_t pipeline_limit = 64 * 1024;
+// Chunk sizes, extensions and trailers. The smallest chunk, of one byte, has five bytes of framing.
+constexpr std::size_t framing_limit = 64 * 1024;
+constexpr std::size_t framing_per_byte = 16;
 constexpr std::size_t piece = 64 * 1024;
 
 bool same_name(std::string_view a, std::string_view b) {
@@ -81,6 +85,8 @@ struct Http1Session::Parser {
   bool in_value = false;
   bool in_trailers = false;  // read and dropped
   std::size_t head_size = 0;
+  std::size_t header_count = 0;  // trailers included
+  std::size_t framing = 0;       // bytes of a chunked body that are not content
   std::string body;
   bool complete = false;
   int refusal = 0;  // the status it deserves
@@ -94,7 +100,7 @@ struct Http1Session::Parser {
       return self(p).part(self(p).target, {at, size});
     };
     settings.on_header_field = [](http_parser* p, const char* at, std::size_t size) {
-      self(p).end_header();
+      if (const int error = self(p).end_header(); error != 0) return error;
       return self(p).part(self(p).field, {at, size});
     };
     settings.on_header_value = [](http_parser* p, const char* at, std::size_t size) {
@@ -105,6 +111,7 @@ struct Http1Session::Parser {
     settings.on_body = [](http_parser* p, const char* at, std::size_t size) {
       return self(p).more_body({at, size});
     };
+    settings.on_chunk_header = [](http_parser* p) { return self(p).chunk_begins(); };
     settings.on_message_complete = [](http_parser* p) {
       self(p).complete = true;
       http_parser_pause(p, 1);  // the next request waits for its turn
@@ -120,7 +127,7 @@ struct Http1Session::Parser {
     field.clear();
     value.clear();
     in_value = in_trailers = complete = false;
-    head_size = 0;
+    head_size = header_count = framing = 0;
     body = {};
     return 0;
   }
@@ -137,17 +144,19 @@ struct Http1Session::Parser {
     return 0;
   }
 
-  void end_header() noexcept {
-    if (!in_value) return;
+  int end_header() noexcept {
+    if (!in_value) return 0;
     head_size += 32;  // many tiny ones cost memory too
+    if (++header_count > most_headers) return refuse(431);
     if (!in_trailers) headers.add(std::move(field), std::move(value));
     field.clear();
     value.clear();
     in_value = false;
+    return 0;
   }
 
   int head_complete() noexcept {
-    end_header();
+    if (const int error = end_header(); error != 0) return error;
     in_trailers = true;
     const bool http11 = parser.http_major == 1 && parser.http_minor >= 1;
     if (parser.http_major != 1) return refuse(505);
@@ -164,6 +173,10 @@ struct Http1Session::Parser {
     return 0;
   }
 
+  int chunk_begins() noexcept {
+    return parser.content_length > body_limit - body.size() ? refuse(413) : 0;
+  }
+
   int more_body(std::string_view bytes) noexcept {
     if (body.size() + bytes.size() > body_limit) return refuse(413);
     body += bytes;
@@ -173,8 +186,14 @@ struct Http1Session::Parser {
   /// Takes one request's bytes at most; what is left stays in `pending`.
   void take(std::string& pending) {
     http_parser_pause(&parser, 0);
+    const bool in_body = in_trailers && !complete;
+    const std::size_t before = body.size();
     const auto used = http_parser_execute(&parser, &settings, pending.data(), pending.size());
     const auto error = HTTP_PARSER_ERRNO(&parser);
+    if (in_body && (parser.flags & F_CHUNKED) != 0 && refusal == 0) {
+      framing += used - (body.size() - before);
+      if (framing > framing_limit + framing_per_byte * body.size()) refuse(400);
+    }
     if (error != HPE_OK && error != HPE_PAUSED && refusal == 0) {
       refusal = error == HPE_HEADER_OVERFLOW ? 431 : 400;
     }

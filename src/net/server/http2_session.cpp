@@ -14,6 +14,7 @@ namespace rocca::net {
 namespace {
 
 constexpr std::size_t head_limit = 64 * 1024;
+constexpr std::size_t most_headers = 256;
 constexpr std::uint32_t max_streams = 250;  // as Go's server
 constexpr std::uint32_t stream_window = 1024 * 1024;
 constexpr std::int32_t connection_window = 4 * 1024 * 1024;
@@ -100,7 +101,7 @@ struct Http2Session::Callbacks {
     auto* stream = find(user, frame->hd.stream_id);
     if (stream == nullptr || !is_request(frame)) return 0;  // a request's trailers are dropped
     stream->head_size += name_size + value_size + 32;
-    if (stream->head_size > head_limit) {
+    if (stream->head_size > head_limit || ++stream->header_count > most_headers) {
       stream->refusal = 431;
       return 0;
     }

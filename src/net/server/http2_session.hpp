@@ -33,6 +33,7 @@ class Http2Session final : public Session, public Exchange::Owner {
   struct Stream {
     Incoming request;
     std::size_t head_size = 0;
+    std::size_t header_count = 0;
     bool is_head = false;       // of the HEAD method
     int refusal = 0;            // the status it deserves
     bool request_over = false;  // END_STREAM came

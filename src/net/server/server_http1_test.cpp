@@ -246,10 +246,22 @@ struct Malformed {
   const char* status;
 };
 
-std::string many_headers() {
+/// With Host, a request of this many headers.
+std::string many_headers(int count) {
   std::string text = "GET / HTTP/1.1\r\nHost: t\r\n";
-  for (int i = 0; i < 5000; ++i) text += "a: b\r\n";
+  for (int i = 1; i < count; ++i) text += "a: b\r\n";
   return text + "\r\n";
+}
+
+std::string chunked(const std::string& chunks) {
+  return "POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks;
+}
+
+/// Chunks of one byte, each with an extension of this size.
+std::string extended_chunks(int count, std::size_t size) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "1;" + std::string(size, 'x') + "\r\ny\r\n";
+  return text;
 }
 
 struct Http1Malformed : Http1Server, ::testing::WithParamInterface<Malformed> {};
@@ -277,10 +289,33 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"HugeHeader",
                   "GET / HTTP/1.1\r\nHost: t\r\nX: " + std::string(70'000, 'x') + "\r\n\r\n",
                   "431"},
-        Malformed{"ManyHeaders", many_headers(), "431"},
+        Malformed{"ManyHeaders", many_headers(5000), "431"},
+        Malformed{"OneHeaderTooMany", many_headers(257), "431"},
+        Malformed{
+            "ManyTrailers",
+            chunked("0\r\n" + many_headers(300).substr(std::string("GET / HTTP/1.1\r\n").size())),
+            "431"},
+        Malformed{
+            "TwoLengths",
+            "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+            "400"},
+        Malformed{"BlankBeforeColon", "GET / HTTP/1.1\r\nHost : t\r\n\r\n", "400"},
+        Malformed{"ChunkSizeOverflows", chunked("FFFFFFFFFFFFFFFFF\r\nx"), "400"},
+        Malformed{"ChunkLargerThanTheLimit", chunked("7fffffff\r\nx"), "413"},
+        Malformed{"ChunkExtensionsWithoutEnd", chunked(extended_chunks(10, 20'000)), "400"},
         Malformed{"HugeTarget", "GET /" + std::string(100'000, 'x') + " HTTP/1.1\r\n\r\n", "431"},
         Malformed{"NewerVersion", "GET / HTTP/2.0\r\nHost: t\r\n\r\n", "505"}),
     [](const auto& one) { return one.param.name; });
+
+TEST_F(Http1Server, TakesAsManyHeadersAndAsSmallChunksAsItsLimitsSay) {
+  RawClient client{echo()};
+  client.send(many_headers(256));
+  EXPECT_THAT(client.read_answer(), StartsWith("HTTP/1.1 200 "));
+  std::string chunks;
+  for (int i = 0; i < 30'000; ++i) chunks += "1\r\ny\r\n";  // 150 KiB of framing
+  client.send(chunked(chunks + "0\r\n\r\n"));
+  EXPECT_THAT(client.read_answer(), EndsWith(std::string(30'000, 'y')));
+}
 
 TEST_F(Http1Server, DeclinesAnUpgradeAndAnswers) {
   RawClient client{echo()};

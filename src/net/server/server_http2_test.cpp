@@ -228,6 +228,17 @@ TEST_F(Http2Server, RefusesALargeHead) {
   EXPECT_EQ(answer.status(), "431");
 }
 
+TEST_F(Http2Server, RefusesManySmallHeaders) {
+  RawClient wire{
+      serve([](const Incoming&, const ResponderPtr& out) { out->answer(200, "", {}, ""); })};
+  Http2Client client{wire};
+  for (const auto& [count, status] : {std::pair{200, "200"}, {300, "431"}}) {
+    Headers many;
+    for (int i = 0; i < count; ++i) many.add("x-" + std::to_string(i), "y");
+    EXPECT_EQ(client.wait(client.request("GET", "/", many)).status(), status) << count;
+  }
+}
+
 TEST_F(Http2Server, AHeaderBombOfReferencesIsBounded) {
   // One big entry in the HPACK table, then references to it: few bytes on the wire, many in memory.
   RawClient wire{
