@@ -101,8 +101,6 @@ class Identity {
   static Identity passphrase(AskPassphrase ask, unsigned max_work_factor = 22);
   /// A new X25519 key.
   static Identity generate(Entropy& entropy);
-  /// A new hybrid post-quantum key (mlkem768x25519).
-  static Identity generate_hybrid(Entropy& entropy);
 
   KeyKind kind() const noexcept;
   /// The recipient that encrypts to it; nothing for a passphrase that was not asked for yet.

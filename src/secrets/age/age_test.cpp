@@ -270,9 +270,51 @@ TEST(Age, APassphraseStandsAlone) {
               HasSubstr("at least one recipient"));
 }
 
+// Made for this test: a key of `age-keygen -pq` and "read-only" sealed to it by age 1.3.1.
+constexpr const char* hybrid_key =
+    "AGE-SECRET-KEY-PQ-1V6UHDV7J8VX2QJVZVGGJLHU3WP49WUPCZ8838KNM57VV7PDVKL4QSN55D6";
+constexpr const char* hybrid_file = R"(-----BEGIN AGE ENCRYPTED FILE-----
+YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IG1sa2VtNzY4eDI1NTE5IEwwYXlBSDhE
+M3ZkV3VmSURiUnFBVEZETEJENTJNQmtKY3MycFJXNENHMXMvM3JZUXYxa29yL1ZD
+QjlQTG1XU2tCZGRiczFpUzJlbFl1YmU1Tk9lWEo5UUh1blMyUnJpeE5yL2FMK25v
+aFNoalBFUmlJWGw0cSt6RUJlWmdwa3d3UXUramR0MlExR0JMaHN4cmR4MUlPckRJ
+VUMwejNSQkU5bXNjZFVMZGR4SXVnMitLOSsySllrMjVKMUpsekpnVGJ1VXEyazdG
+VVVtRkkwNHVpU01XZ0t2YklEWHJUUEFoUFZMbVh0VW91WUtIMExUYXNDRTNTTkF3
+ZUxYdG5mQTZWUjZTR0VZSXE2VjVmYjNFNDQ3YzBWbUNSQjBFc0xxNHZUcitFekZF
+cExJYy91Vkd3MWRKZDdyL2xiQlRFYkVXbEhHOWI4eVBaMzVia01lTUd5ajl4RVkz
+QUVUMFBVY1QycnJRbStQcFVrMGRQUHk1eEFNUG1vdzRrVkhpZTM5dHV6N1RITGtw
+ZXczS1g4eFBwR3h1WHV3SlpaY0pNNElEOWxhQXA0SXJUc2xJNmdVNnMzMU5LejJB
+aGlpMDB1YW5qVFFXd0NtaE5jSDRjVDM5L2xKaXgzajFteFpHUFgvYzlCdFA5dzk3
+cGcxQ1A0dGE5MXFmYzd5OWw1bm5KdHF3RWFLMHdPU0ZsUlgxcTZWQ2F0dXprQWJv
+ZFNiOGlKZ2JlV3N1NHhFbmZwK3dIU25Wa3NRelZLc0VSZHFwOGpwYkJoZlhjNkV0
+Qkh5bE5wNXhOR3lhRTE4dXp0WEluR28vczFMNFQyRU5XZFgrMnhQZ3NFUUthYzRF
+UTBzZ3JiNUF5eEVuVllaMXpQb3BUem8yWDlCVVJxc29hSGZDY0IxRTFidGE2ZlB4
+RzlTMC90ZmxFTTVESTdrQjdOTUR5SEZDcmh6MlBqYjFCZEZVSmFxVHNDbi9YMUpO
+UmZTZDlYZm0wMm1YNmlxSTZKQnJXM1RLUVZzUDJBNlo5SWQzVnB0UlFPRzZZRHZD
+Ky8vT29kekhyRUp5ZTVqQjRzN1hIN0R5U3JPWENDdTMrcDY4YklqQkZKSTBwb292
+SlNsSkpMNUpsbm5WZkliVkx2K3E2dWhHOTlGNE9IUDFzVm1MVG5BWHNvbUN3QWta
+U096SldZQTlZNG5wakJqZExUL0lrd1NlQ1o0WmFqYVoya2gvYW01RlprVFc2NnEv
+SHRkS1NkamhST0p1TEx3QkdLdmtqbnZOUUxONjRaTmQwa29Gak5iNUNkM1NWZHhN
+RUlaenFEMlZhcmZYenk1MFI2QmhHNDdaanpnT1JPbTdMd2lOQUFuS1lQQy9WQktW
+eTRkd0lIL2FmYXI0a1llK0taakY3bm9teVdjZW1NZlJ6bjRHQ2Vpa3I4Y2VlWGVl
+NmhHSXl3MWFpQXArQkdmUi9ZbnJLWDdiUmFaR1NodmZDZ2R3TVgxYmZTbkw5cDJu
+MkdFdzdsNUJTV2tjTjlaNUt2NmFDTU1WNklSVDBtNTkvTzBRVTV4Tmo0ZzVOUzNK
+VHFqeG5uWlRXWGdFRWZmYUpjSVcvY2dQTFY4Ni9VNWJVMVEvc1FHTkU2bWVBNUhN
+T3FVVWpLSDcyRzFOeXE3Rm9tZkJ1b0IrTmNXN0VkS1ZES2tielpmMVp2cnllcXBy
+Q2xjdmFJa2s2anhPSGh4ZURwWTRaTG9ZWEY4cFlvU05RS3k4R0R0ZG9ZbW13Qnhx
+S1drUjBCQU5xc0ZqT1ZPd21wYm1TQUdIU1ZLeWdsdE5Fb3ZiYTFNdTd1bEhuYWl1
+NFBQalBpaWg1TVF0Q0R4ZGtuWEFHODJvK21Yd1RHUnRoSzZvN0wzTUZQaWNKQ0F1
+aU5lZXBnc1IweG5OUjBaaU5pdjFPajNQc0o3VEIwbkJGSjhGZ3lyNnB1LzVGbk1V
+c213dHNhNkJhOFh6U1ROcTZWK2UrOG0zNHlNOWs5ME1TK0pCS1J4SmEvYnFaQQpH
+d3dhQ0dURlB6aGVSOE90d25DUGYwMWF3WW85b3Q5YkZGTnhzQmhTQkIwCi0tLSBl
+bGdCU28wNThLRW5vMDdsOEFBOGxjOGl2L0FlRWd3VnBLV1dtVTZsdmFBCudbOWXh
+d13vHI5MP8G3L4qP/irA+7xLX+3HsdAsMJolZZLx8LAVaZNQ
+-----END AGE ENCRYPTED FILE-----
+)";
+
 TEST(Age, PostQuantumAndOthersAreNotMixed) {
   SeededEntropy entropy = seeded();
-  const Recipient hybrid = *Identity::generate_hybrid(entropy).recipient();
+  const Recipient hybrid = *Identity::parse(hybrid_key).recipient();
   const Recipient key = *Identity::generate(entropy).recipient();
   EXPECT_THAT(error_of([&] {
                 encrypt("x", {key, hybrid}, entropy);
@@ -280,19 +322,22 @@ TEST(Age, PostQuantumAndOthersAreNotMixed) {
               HasSubstr("cannot be mixed"));
 }
 
-TEST(Age, HybridKeysOpenWhatWasWrittenToThem) {
-  SeededEntropy entropy = seeded();
-  const Identity identity = Identity::generate_hybrid(entropy);
+TEST(Age, HybridKeysOpenWhatAgeWroteToThem) {
+  const Identity identity = Identity::parse(hybrid_key);
+  EXPECT_EQ(identity.text().reveal(), hybrid_key);
   EXPECT_THAT(identity.recipient()->text(), StartsWith("age1pq1"));
-  EXPECT_THAT(std::string(identity.text().reveal()), StartsWith("AGE-SECRET-KEY-PQ-1"));
-  const Recipient recipient = Recipient::parse(identity.recipient()->text());
-  const Identity other = Identity::generate_hybrid(entropy);
-  const std::string file =
-      encrypt("after the quantum", {recipient, *other.recipient()}, entropy, true);
-  EXPECT_EQ(decrypt(file, {Identity::parse(identity.text().reveal())}).reveal(),
-            "after the quantum");
-  EXPECT_EQ(decrypt(file, {other}).reveal(), "after the quantum");
-  EXPECT_EQ(failure_of([&] { decrypt(file, {Identity::generate_hybrid(entropy)}); }), "no match");
+  EXPECT_EQ(decrypt(hybrid_file, {identity}).reveal(), "read-only");
+  std::string other = hybrid_file;
+  other[200] = other[200] == 'A' ? 'B' : 'A';
+  EXPECT_THROW(decrypt(other, {identity}), Error);
+  SeededEntropy entropy = seeded();
+  EXPECT_EQ(failure_of([&] { decrypt(hybrid_file, {Identity::generate(entropy)}); }), "no match");
+}
+
+TEST(Age, NothingIsEncryptedToAHybridKey) {
+  SeededEntropy entropy = seeded();
+  const Recipient recipient = Recipient::parse(Identity::parse(hybrid_key).recipient()->text());
+  EXPECT_EQ(error_of([&] { encrypt("x", {recipient}, entropy); }).fault(), Fault::Usage);
 }
 
 TEST(Age, AChangedHeaderIsAnHmacFailure) {

@@ -5,7 +5,8 @@
 #include "secrets/crypto.hpp"
 
 // mlkem768x25519: HPKE (RFC 9180, base mode, one message) over X-Wing, HKDF-SHA-256 and
-// ChaCha20-Poly1305.
+// ChaCha20-Poly1305. Read-only: rocca opens what age or sops sealed and seals nothing itself,
+// because its ML-KEM is its own and not audited.
 namespace rocca::secrets::age {
 
 namespace {
@@ -59,20 +60,10 @@ struct HybridRecipient final : Recipient::Data {
   std::string text() const override { return to_bech32("age1pq", point); }
   std::string_view label() const noexcept override { return "postquantum"; }
 
-  Stanza wrap(const Secret& file_key, Entropy& entropy) const override {
-    const std::string_view lattice_point = std::string_view(point).substr(0, mlkem768::public_size);
-    const std::string_view curve_point = std::string_view(point).substr(mlkem768::public_size);
-    const Secret message = Secret::take(entropy.bytes(mlkem768::message_size));
-    const auto lattice = mlkem768::encapsulate(lattice_point, message.reveal());
-    const Secret ephemeral = Secret::take(entropy.bytes(32));
-    const std::string share = crypto::x25519_public(ephemeral.reveal());
-    const auto curve = crypto::x25519(ephemeral.reveal(), curve_point);
-    if (!curve)
-      throw Error(Fault::Usage,
-                  "the post-quantum recipient is damaged: its X25519 part is of low order");
-    const Schedule schedule = key_schedule(combine(lattice.shared, *curve, share, curve_point));
-    return {{std::string(stanza_type), to_base64(lattice.ciphertext + share, Padding::None)},
-            crypto::chacha_seal(schedule.key.reveal(), schedule.nonce.reveal(), file_key.reveal())};
+  Stanza wrap(const Secret&, Entropy&) const override {
+    throw Error(Fault::Usage, "rocca does not encrypt to post-quantum recipients (age1pq1…)")
+        .hint(
+            "give an X25519 recipient (age1…), or encrypt with `age` or `sops`: rocca reads that");
   }
 };
 

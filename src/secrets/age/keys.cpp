@@ -177,10 +177,6 @@ Identity Identity::passphrase(AskPassphrase ask, unsigned max_work_factor) {
 Identity Identity::generate(Entropy& entropy) {
   return x25519_identity(Secret::take(entropy.bytes(32)));
 }
-Identity Identity::generate_hybrid(Entropy& entropy) {
-  return hybrid_identity(Secret::take(entropy.bytes(32)));
-}
-
 std::vector<Identity> parse_identities(std::string_view text, std::string_view name,
                                        const AskPassphrase& ask) {
   check_size(text, name);

@@ -282,14 +282,6 @@ bool is_public_key(std::string_view bytes) {
   return true;
 }
 
-Encapsulated encapsulate(std::string_view public_key, std::string_view message) {  // algorithm 17
-  must(public_key.size() == public_size && message.size() == message_size);
-  const Secret input = Secret::take(std::string(message) + crypto::sha3_256(public_key));
-  const Secret hash = Secret::take(crypto::sha3_512(input.reveal()));
-  return {encrypt(public_key, message, hash.reveal().substr(32)),
-          Secret(hash.reveal().substr(0, 32))};
-}
-
 Secret decapsulate(std::string_view seed, std::string_view ciphertext) {  // algorithm 18
   must(seed.size() == seed_size && ciphertext.size() == ciphertext_size);
   const Keys keys = generate(seed.substr(0, 32));

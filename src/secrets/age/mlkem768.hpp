@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-/// ML-KEM-768 (FIPS 203), because OpenSSL 3.0 has none. No branch and no memory address depends on
-/// a secret, and no division is done on one.
+/// The reading half of ML-KEM-768 (FIPS 203), because OpenSSL 3.0 has none. No branch and no memory
+/// address depends on a secret, and no division is done on one.
 namespace rocca::secrets::mlkem768 {
 
 constexpr std::size_t seed_size = 64;  // d and z
@@ -22,12 +22,6 @@ std::string public_key(std::string_view seed);
 /// FIPS 203 7.2: the right size and every coefficient below q.
 bool is_public_key(std::string_view bytes);
 
-struct Encapsulated {
-  std::string ciphertext;
-  Secret shared;
-};
-/// `message` is 32 random bytes. The key must have passed is_public_key.
-Encapsulated encapsulate(std::string_view public_key, std::string_view message);
 /// Never fails: for a ciphertext that is not ours the secret is a random one (implicit rejection).
 Secret decapsulate(std::string_view seed, std::string_view ciphertext);
 

@@ -8,6 +8,8 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
+constexpr const char* hybrid_switch = "ROCCA_AGE_HYBRID";
+
 std::string variable(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
@@ -74,8 +76,15 @@ std::vector<std::string> shell_words(std::string_view text) {
 FoundIdentities find_identities(const Environment& environment, Files& files, const RunCommand& run,
                                 const age::AskPassphrase& ask, Diagnostics& problems) {
   FoundIdentities found;
+  // rocca's ML-KEM is its own and not audited: secret keys reach it only if the user says so.
+  const bool take_hybrid = variable(environment, hybrid_switch) == "1";
+  bool left_out = false;
   const auto add = [&](std::vector<age::Identity> identities) {
-    for (age::Identity& identity : identities) found.identities.push_back(std::move(identity));
+    for (age::Identity& identity : identities)
+      if (identity.kind() != age::KeyKind::Hybrid || take_hybrid)
+        found.identities.push_back(std::move(identity));
+      else
+        left_out = true;
   };
   const auto named = [&](const std::string& name) {
     std::string text = variable(environment, name);
@@ -117,11 +126,17 @@ FoundIdentities find_identities(const Environment& environment, Files& files, co
       if (!text) continue;
       try {
         found.identities.push_back(age::Identity::parse_ssh(*text));
-      } catch (const Error&) {
-        // The user's own SSH key is only a guess: one behind a passphrase is no reason to stop.
+      } catch (const Error& error) {
+        // The user's own SSH key is only a guess: one with a passphrase, or of a kind that age does
+        // not take, is left out.
+        if (error.fault() != Fault::Usage) throw;
       }
       wipe(*text);
     }
+  }
+  if (left_out) {
+    found.searched.push_back(std::string("a post-quantum key was left out: it is read with ") +
+                             hybrid_switch + "=1");
   }
   return found;
 }

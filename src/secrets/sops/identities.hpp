@@ -23,7 +23,8 @@ struct FoundIdentities {
 /// Every age identity that sops would use: SOPS_AGE_KEY, SOPS_AGE_KEY_FILE, SOPS_AGE_KEY_CMD,
 /// SOPS_AGE_SSH_PRIVATE_KEY_FILE, the default key file (XDG_CONFIG_HOME or ~/.config) and the SSH
 /// keys of the user. A source that was named and cannot be read is an error; a default one that is
-/// not there is none. Key files that others may read are warned about in `problems`.
+/// not there is none. Key files that others may read are warned about in `problems`. Post-quantum
+/// keys (AGE-SECRET-KEY-PQ-1…) are used only with ROCCA_AGE_HYBRID=1; `searched` says so.
 FoundIdentities find_identities(const std::map<std::string, std::string>& environment, Files& files,
                                 const RunCommand& run, const age::AskPassphrase& ask,
                                 Diagnostics& problems);

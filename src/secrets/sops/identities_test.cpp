@@ -35,6 +35,16 @@ class Identities : public testing::Test {
   };
 };
 
+TEST_F(Identities, PostQuantumKeysAreUsedOnlyOnRequest) {
+  const std::string key =
+      "AGE-SECRET-KEY-PQ-1V6UHDV7J8VX2QJVZVGGJLHU3WP49WUPCZ8838KNM57VV7PDVKL4QSN55D6";
+  const auto without = find_identities({{"SOPS_AGE_KEY", key}}, files, run, {}, problems);
+  EXPECT_TRUE(without.identities.empty());
+  EXPECT_THAT(without.searched, testing::Contains(testing::HasSubstr("ROCCA_AGE_HYBRID=1")));
+  EXPECT_THAT(found({{"SOPS_AGE_KEY", key}, {"ROCCA_AGE_HYBRID", "1"}}),
+              ElementsAre(testing::StartsWith("age1pq1")));
+}
+
 TEST_F(Identities, ComeFromAllSourcesAtOnce) {
   files.make_folder("/h/.config/sops/age", 0755);
   files.write("/h/.config/sops/age/keys.txt", std::string{make().reveal()} + "\n", 0600);
