@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
+#include "kube/lease.hpp"
 #include "state/backend.hpp"
 #include "state/leased_lock.hpp"
 #include "state/server_clock.hpp"
@@ -33,15 +34,6 @@ std::string text_at(const Value& object, std::initializer_list<std::string_view>
 
 std::string version_of(const Value& object) {
   return text_at(object, {"metadata", "resourceVersion"});
-}
-
-/// Lease times have exactly six digits; anything else is refused.
-std::string micro_time(Instant instant) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(instant);
-  const auto rest = std::chrono::floor<std::chrono::microseconds>(instant - whole);
-  std::string text = to_string(Instant{whole});
-  text.pop_back();  // Z
-  return fmt::format("{}.{:06}Z", text, rest.count());
 }
 
 Value metadata(const std::string& name, const std::string& version, const std::string& cluster) {
@@ -105,16 +97,16 @@ class LeaseCell final : public state::LockCell {
       const auto seconds = std::chrono::ceil<std::chrono::seconds>(holder->until - now).count();
       spec.set("holderIdentity", Value::string(holder->id));
       spec.set("leaseDurationSeconds", Value::integer(std::max<std::int64_t>(seconds, 1)));
-      spec.set("acquireTime", Value::string(micro_time(holder->since)));
-      spec.set("renewTime", Value::string(micro_time(now)));
+      spec.set("acquireTime", Value::string(kube::micro_time(holder->since)));
+      spec.set("renewTime", Value::string(kube::micro_time(now)));
       const bool taken = !over.tag.empty() && (!over.holder || over.holder->id != holder->id);
       spec.set("leaseTransitions", Value::unsigned_integer(transitions + (taken ? 1 : 0)));
     } else {
       // As leader election gives back: nobody, for a second.
       spec.set("holderIdentity", Value::string(""));
       spec.set("leaseDurationSeconds", Value::integer(1));
-      spec.set("acquireTime", Value::string(micro_time(now)));
-      spec.set("renewTime", Value::string(micro_time(now)));
+      spec.set("acquireTime", Value::string(kube::micro_time(now)));
+      spec.set("renewTime", Value::string(kube::micro_time(now)));
       spec.set("leaseTransitions", Value::unsigned_integer(transitions));
     }
     const auto written =

@@ -4,7 +4,7 @@
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "base/strings.hpp"
-#include "text/json.hpp"
+#include "text/answer.hpp"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>
@@ -97,14 +97,6 @@ std::string image_file(const std::string& schematic, const Version& talos,
                      artifact.secure_boot ? "-secureboot" : "", artifact.ending);
 }
 
-std::string installer_image(const std::string& factory_host, const std::string& schematic,
-                            const Version& talos, Platform platform, bool secure_boot) {
-  const bool by_platform = talos >= Version{1, 10, 0, "0"};  // pre-releases of 1.10 too
-  return fmt::format("{}/{}installer{}/{}:{}", factory_host,
-                     by_platform ? fmt::format("{}-", to_string(platform)) : "",
-                     secure_boot ? "-secureboot" : "", schematic, tag(talos));
-}
-
 Client::Client(net::Transport& transport, std::string url, net::Tls tls, std::stop_token stop)
     : transport_(transport), url_(std::move(url)), tls_(std::move(tls)), stop_(std::move(stop)) {
   while (url_.ends_with('/')) url_.pop_back();
@@ -153,7 +145,7 @@ std::string Client::register_schematic(const Schematic& schematic) {
   const std::string id = schematic.id();
   const net::Answer answer = send("POST", "/schematics", schematic.canonical(), quick);
   if (answer.head.status != 201 && answer.head.status != 200) fail(answer, "the schematic");
-  const std::string given = text_or(text::parse_json(answer.body, "factory's answer"), "id");
+  const std::string given = text_or(text::parse_answer(answer.body, "factory's answer"), "id");
   if (given != id)
     throw Error(Fault::Conflict,
                 fmt::format("the Image Factory at {} calls the schematic {}, and it is {}", url_,
@@ -173,7 +165,7 @@ bool Client::knows(const std::string& schematic_id) {
 std::vector<Version> Client::versions() {
   const net::Answer answer = send("GET", "/versions", "", quick);
   if (answer.head.status != 200) fail(answer, "to list its versions");
-  const text::Value list = text::parse_json(answer.body, "versions");
+  const text::Value list = text::parse_answer(answer.body, "versions");
   std::vector<Version> versions;
   for (const text::Value& item : list.items())
     if (const auto version = Version::parse(item.text())) versions.push_back(*version);
@@ -185,7 +177,7 @@ std::vector<ExtensionInfo> Client::extensions(const Version& talos) {
       send("GET", fmt::format("/version/{}/extensions/official", tag(talos)), "", quick);
   if (answer.head.status != 200)
     fail(answer, fmt::format("to list the extensions of Talos {}", tag(talos)));
-  const text::Value list = text::parse_json(answer.body, "extensions");
+  const text::Value list = text::parse_answer(answer.body, "extensions");
   std::vector<ExtensionInfo> extensions;
   for (const text::Value& item : list.items())
     extensions.push_back({text_or(item, "name"), text_or(item, "ref"), text_or(item, "digest")});

@@ -31,11 +31,6 @@ std::string image_path(const std::string& schematic, const Version& talos,
 /// new one never takes an old one's place.
 std::string image_file(const std::string& schematic, const Version& talos,
                        const Artifact& artifact);
-/// The installer that keeps a machine on its platform: from 1.10 it has the platform in its name,
-/// and the plain `installer` means metal, which loses a nocloud machine's addresses.
-std::string installer_image(const std::string& factory_host, const std::string& schematic,
-                            const Version& talos, Platform platform, bool secure_boot = false);
-
 struct ExtensionInfo {
   std::string name;
   std::string ref;

@@ -46,18 +46,6 @@ const Schematic guest_agent = [] {
   return schematic;
 }();
 
-TEST(Installer, KeepsAMachineOnItsPlatform) {
-  const std::string host = "factory.talos.dev";
-  EXPECT_EQ(installer_image(host, "ID", {1, 9, 5}, Platform::NoCloud),
-            "factory.talos.dev/installer/ID:v1.9.5");
-  EXPECT_EQ(installer_image(host, "ID", {1, 10, 0}, Platform::NoCloud),
-            "factory.talos.dev/nocloud-installer/ID:v1.10.0");
-  EXPECT_EQ(installer_image(host, "ID", {1, 10, 0, "beta.1"}, Platform::Metal),
-            "factory.talos.dev/metal-installer/ID:v1.10.0-beta.1");
-  EXPECT_EQ(installer_image(host, "ID", {1, 13, 0}, Platform::Metal, true),
-            "factory.talos.dev/metal-installer-secureboot/ID:v1.13.0");
-}
-
 TEST(Image, HasItsPath) {
   EXPECT_EQ(image_path("ID", {1, 11, 5}, {}), "/image/ID/v1.11.5/nocloud-amd64.qcow2");
   EXPECT_EQ(image_path("ID", {1, 11, 5}, {Platform::Metal, "arm64", "iso", true}),

@@ -274,23 +274,6 @@ Verdict keeps_something(const Value& kustomization) {
                                    text_at(kustomization, {"status", "lastAppliedRevision"})));
 }
 
-Verdict object_ready(const Value& object) {
-  if (object.find({"status", "conditions"}) == nullptr &&
-      object.find({"status", "observedGeneration"}) == nullptr)
-    return Verdict::ready();  // it has no word for it
-  if (find_condition(object, "Ready") == nullptr && find_condition(object, "Stalled") == nullptr)
-    return is_current(object) || object.find({"status", "observedGeneration"}) == nullptr
-               ? Verdict::ready()
-               : Verdict::wait(name_of(object).text() + " to be looked at");
-  if (object.find({"status", "observedGeneration"}) == nullptr) {
-    const Value* ready = find_condition(object, "Ready");
-    if (ready != nullptr && text_at(*ready, {"status"}) == "True") return Verdict::ready();
-    return Verdict::wait(
-        with_reason(name_of(object).text() + " to be ready", ready ? words_of(*ready) : ""));
-  }
-  return flux_ready(object);
-}
-
 Verdict node_ready(const Value& node) {
   const std::string name = text_at(node, {"metadata", "name"});
   const Value* ready = find_condition(node, "Ready");
@@ -300,14 +283,6 @@ Verdict node_ready(const Value& node) {
   for (const Value& taint : items_at(node, {"spec", "taints"}))
     if (text_at(taint, {"key"}) == "node.kubernetes.io/not-ready")
       return Verdict::wait(fmt::format("node {} to lose its taint not-ready", name));
-  return Verdict::ready();
-}
-
-Verdict webhook_has_authority(const Value& configuration) {
-  for (const Value& hook : items_at(configuration, {"webhooks"}))
-    if (text_at(hook, {"clientConfig", "caBundle"}).empty())
-      return Verdict::wait(fmt::format("{} to get the CA of {}", name_of(configuration).text(),
-                                       text_at(hook, {"name"})));
   return Verdict::ready();
 }
 

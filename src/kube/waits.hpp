@@ -46,11 +46,7 @@ Verdict webhook_answers(const std::variant<Value, Failure>& rehearsed);
 Verdict flux_ready(const Value& object);
 /// A Kustomization that is ready with nothing: its folder has no manifests.
 Verdict keeps_something(const Value& kustomization);
-/// Ready as kstatus reads it: for kinds that are not known here.
-Verdict object_ready(const Value& object);
 Verdict node_ready(const Value& node);
-/// Every entry of a webhook configuration (or a CRD's conversion) has its CA.
-Verdict webhook_has_authority(const Value& configuration);
 
 /// Why a workload's Pods do not run: `Pod ns/web-1: ImagePullBackOff: not found`, the scheduler's
 /// words, a crash. Empty: nothing is known.

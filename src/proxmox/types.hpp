@@ -322,9 +322,7 @@ struct Options {
 /// node.
 struct Lanes {
   static constexpr unsigned per_host = 3;
-  static constexpr unsigned per_vmid = 1;
   static constexpr unsigned imports_per_storage = 2;
-  static constexpr unsigned allocations_per_storage = 3;
 };
 
 }  // namespace rocca::proxmox

@@ -187,11 +187,6 @@ const char* to_string(Reason reason) noexcept {
   return "other";
 }
 
-bool Failure::transient() const noexcept {
-  return reason == Reason::NotUp || reason == Reason::TooEarly || reason == Reason::TimedOut ||
-         reason == Reason::NoLeader || reason == Reason::ApplyInProgress;
-}
-
 Failure classify(GrpcCode code, std::string_view message) {
   Failure failure;
   failure.code = code;

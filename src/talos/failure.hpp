@@ -43,8 +43,6 @@ struct Failure {
   net::GrpcCode code = net::GrpcCode::Unknown;
   std::string text;  // as the node said it, configuration lines redacted
 
-  /// Asking the same again later may work without anybody changing anything.
-  bool transient() const noexcept;
   Error error(std::string_view doing) const;
 };
 

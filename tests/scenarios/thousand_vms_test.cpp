@@ -93,7 +93,7 @@ Result raise(std::uint64_t seed) {
   for (const auto& [name, node] : site.dc->nodes()) {
     requests[name] = std::make_unique<test::Fibers::Lane>(fibers, proxmox::Lanes::per_host);
     creations[name] =
-        std::make_unique<test::Fibers::Lane>(fibers, proxmox::Lanes::allocations_per_storage);
+        std::make_unique<test::Fibers::Lane>(fibers, proxmox::Lanes::per_host);
   }
   Result result;
   const Instant begin = site.world.now();
