@@ -1,6 +1,7 @@
 #include "adopt/found.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "locking/addresses.hpp"
 #include "net/http.hpp"
@@ -155,7 +156,8 @@ class Search {
           found_.etcd.push_back({member.id, member.hostname, peer ? peer->host : ""});
         }
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
+      // ignored: without a leader etcd does not answer; the first plan waits for it and says so.
+      if (!is_external(error.fault())) throw;
     }
   }
 

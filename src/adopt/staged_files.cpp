@@ -179,7 +179,7 @@ void StagedFiles::take_back(const std::string& folder, const std::vector<std::st
     try {
       act();
     } catch (const Error&) {
-      // What went wrong first is what the user must hear; the next run clears what stays.
+      // ignored: the first error is the one that the user must read; the next run removes the rest.
     }
   };
   attempt([&] { below_.remove_folder(folder); });

@@ -1,6 +1,7 @@
 #include "backends/s3_store.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "state/backend.hpp"
 #include "state/holder.hpp"
 #include "state/leased_lock.hpp"
@@ -138,8 +139,10 @@ class S3Shelf final : public state::Shelf {
   void try_remove(const std::string& key) {
     try {
       client_->remove(key);
-    } catch (const Error&) {
-      // Stale, and known as such by its base.
+    } catch (const Error& error) {
+      // ignored: a stale batch is recognised by its base. What must be written is written by now,
+      // so that a stop is not reported here either.
+      if (!is_external(error.fault()) && error.fault() != Fault::Interrupted) throw;
     }
   }
 

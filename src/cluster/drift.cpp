@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "cluster/drift_parts.hpp"
 #include "cluster/run_impl.hpp"
@@ -194,8 +195,8 @@ class TaskLogs {
         for (proxmox::TaskRow& task : world_.proxmox().tasks(host, filter))
           found->second.push_back(std::move(task));
       } catch (const Error& error) {
-        // A host that is away has no log to show; what the others know is told.
-        if (error.fault() == Fault::Interrupted) throw;
+        // ignored: without this host's task log the report says that the culprit is unknown.
+        if (!is_external(error.fault())) throw;
       }
     return found->second;
   }
@@ -230,8 +231,8 @@ class TaskLogs {
                            lines.size() < 2 || lines[1].starts_with("TASK ");
         if (whole) found->second[task.upid.text] = lines.front();
       } catch (const Error& error) {
-        // Then it is not known, which is said.
-        if (error.fault() == Fault::Interrupted) throw;
+        // ignored: without this task's log the report says that the culprit is unknown.
+        if (!is_external(error.fault())) throw;
       }
     }
     return found->second;

@@ -2,7 +2,9 @@
 
 #include "base/diagnostics.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
+#include "cluster/refusals.hpp"
 #include "cluster/run_impl.hpp"
 #include "engine/fan_out.hpp"
 #include "kubernetes/addon_source.hpp"
@@ -52,11 +54,6 @@ void require_hosts(const spec::Spec& spec, const std::vector<proxmox::NodeInfo>&
       require(**node.machine->host, fmt::format("nodes.{}.machine.host", node.name));
 }
 
-/// Nobody answers, which is no answer.
-bool is_silence(Fault fault) {
-  return fault == Fault::Unreachable || fault == Fault::Lost || fault == Fault::Timeout;
-}
-
 /// Storages that all hosts share, as far as images on them are remembered: `image/STORAGE/FILE`.
 std::set<std::string> remembered_shared(const state::State& prior) {
   std::set<std::string> shared;
@@ -80,20 +77,6 @@ void recall_adopted(spec::Lock& lock, const state::State& prior) {
 }
 
 }  // namespace
-
-void refuse_if_any(const engine::Plan& plan) {
-  std::vector<std::string> reasons;
-  std::string hint;
-  for (const engine::Planned& step : plan.steps) {
-    if (step.change.refusal.empty()) continue;
-    reasons.push_back(fmt::format("{}: {}", step.address, step.change.refusal));
-    if (hint.empty()) hint = step.change.hint;
-  }
-  if (reasons.empty()) return;
-  Error error{Fault::Refused, join(reasons, "\n")};
-  if (!hint.empty()) error.hint(hint);
-  throw error;
-}
 
 void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string& node)>& gone) {
   for (auto& [node, chosen] : lock.nodes)
@@ -324,9 +307,9 @@ void Run::Impl::pin(Look& look) {
       locking::check_extensions(cluster.spec, checked, factory);
       cluster.lock = std::move(checked);
     } catch (const Error& error) {
-      // A cluster that runs needs no factory; one that is to be raised hears of it at its
-      // schematic.
-      if (error.fault() == Fault::Usage || error.fault() == Fault::Interrupted) throw;
+      // ignored: a running cluster needs no factory; creating one fails at its schematic, which
+      // names the cause.
+      if (!is_external(error.fault())) throw;
     }
   });
 }
@@ -420,7 +403,7 @@ void Run::Impl::read_ahead(Look& look, const Survey::Scan& scan) {
       worlds.with(name, stop,
                   [&](World& world) { look.survey.config(world.proxmox(), row.node, row.vmid); });
     } catch (const Error&) {
-      // The scan meets it again.
+      // ignored: this only fills the inventory early; the scan below reads again and reports it.
     }
   });
 }

@@ -1,4 +1,6 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
+#include "cluster/refusals.hpp"
 #include "cluster/run_impl.hpp"
 #include "kubernetes/expand.hpp"
 #include "machine/kinds.hpp"
@@ -101,8 +103,8 @@ void Run::Impl::list_tasks(Look& look) {
     for (const auto& [host, vmid] : hosts) try {
         world.survey.recent_tasks(world.proxmox(), host, vmid, halt_lookback);
       } catch (const Error& error) {
-        // Each VM asks again, and says what is wrong.
-        if (error.fault() == Fault::Interrupted) throw;
+        // ignored: each VM's own step asks again and reports it.
+        if (!is_external(error.fault())) throw;
       }
   });
 }
@@ -249,6 +251,7 @@ std::vector<std::string> Run::loose_volumes() {
     std::set<std::string> seen;
     for (const auto& host : impl.cluster.spec.proxmox->hosts)
       for (const proxmox::StorageInfo& storage : world.proxmox().storages(*host)) try {
+          if (!storage.active) continue;
           for (const proxmox::Volume& volume :
                world.proxmox().volumes(*host, storage.name, "images"))
             // The plugin gives all of its volumes to a VM that is not there.
@@ -256,8 +259,9 @@ std::vector<std::string> Run::loose_volumes() {
                 seen.insert(storage.shared ? volume.id : *host + " " + volume.id).second)
               all.push_back(fmt::format("{} on {}", volume.id, *host));
         } catch (const Error& error) {
-          // A storage that is off or may not be listed tells nothing.
-          if (error.fault() == Fault::Interrupted) throw;
+          if (!is_external(error.fault())) throw;
+          all.push_back(fmt::format("storage {} on {} cannot be listed: {}", storage.name, *host,
+                                    error.message()));
         }
   });
   return all;

@@ -66,8 +66,6 @@ struct Remains {
   bool more = false;                    // there may be something that is ours to take away
 };
 
-/// Every step that may not run, in one message: nothing is touched until all of them may.
-void refuse_if_any(const engine::Plan& plan);
 /// A VM that was taken over and is gone for good: whoever has its name next is one of our own.
 void forget_adopted(spec::Lock& lock, const std::function<bool(const std::string& node)>& gone);
 

@@ -3,6 +3,7 @@
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "cluster/run_impl.hpp"
@@ -25,11 +26,6 @@ using namespace std::chrono_literals;
 constexpr Duration longest_task = 90s;
 constexpr Duration renew_every = 20s;
 constexpr int most_tries = 5;
-
-bool may_pass(Fault fault) {
-  return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost ||
-         fault == Fault::Timeout;
-}
 
 /// As the user can paste it: `rocca down blue`.
 std::string command(const RunOptions& options, const char* verb) {
@@ -124,7 +120,7 @@ void Run::Impl::record_teardown(Look& look, const DownOptions& how) {
       break;
     } catch (const Error& error) {
       // The same record twice is the same as once.
-      if (!may_pass(error.fault()) || tries == most_tries) throw_without_state(error);
+      if (!may_retry(error.fault()) || tries == most_tries) throw_without_state(error);
       doors.runner.wait_until(doors.runner.now() + Duration{1s} * (1 << (tries - 1)));
     }
   state::apply(look.prior, record);
@@ -152,8 +148,8 @@ std::map<proxmox::Vmid, std::string> Run::Impl::tasks_under_way(Look& look) {
           if (vmid && ids.contains(task.upid.id)) tasks[static_cast<proxmox::Vmid>(*vmid)] = type;
         }
       } catch (const Error& error) {
-        // A host that is off carries nothing out.
-        if (error.fault() == Fault::Interrupted) throw;
+        // A host that is off, or that left the Proxmox cluster, runs no task.
+        if (!is_silence(error.fault()) && error.fault() != Fault::NotFound) throw;
       }
   });
   return tasks;

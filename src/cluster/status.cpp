@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "cluster/run_impl.hpp"
@@ -24,13 +25,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a call that may fail gives; nothing where it does.
+/// The result of a read; nothing if the other side failed. `status` then leaves the value out.
 template <class Body>
 auto attempt(Body&& body) -> std::optional<decltype(body())> {
   try {
     return body();
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    // ignored: the caller shows the value as missing, and the node's own line says what is wrong.
+    if (!is_external(error.fault())) throw;
     return std::nullopt;
   }
 }

@@ -1,5 +1,6 @@
 #include "engine/execute.hpp"
 
+#include "base/faults.hpp"
 #include "base/units.hpp"
 #include "engine/journal.hpp"
 #include "engine/records.hpp"
@@ -29,10 +30,6 @@ constexpr Duration after_news = 50ms;    // what a watch reports may be followed
 constexpr Duration without_watch = 1s;   // how often it is asked after a stop
 // No address looks like this.
 constexpr const char* watch_call = "watch ";
-
-bool may_pass(Fault fault) {
-  return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost;
-}
 
 class Execution {
  public:
@@ -202,7 +199,7 @@ class Execution {
         for (const std::string& call : runner_.wait_until({}))
           if (!journal_.ended(call) && watches_.erase(call) == 0) --calls_;
     } catch (const Error&) {
-      // A simulated world that has come to rest: its calls are parked for ever.
+      // ignored: only a simulation that has come to rest throws here; its calls never end.
     }
   }
 
@@ -624,7 +621,7 @@ class Execution {
       lose(step, error);
       return;
     }
-    if (may_pass(fault) && !out_of_patience(step) && !step.exhausted) {
+    if (may_retry(fault) && !out_of_patience(step) && !step.exhausted) {
       unsigned& tries = acting ? step.refusals : step.attempts;
       const Duration backoff = std::min<Duration>(1s * (1u << std::min(tries, 4u)), most_backoff);
       ++tries;
@@ -651,7 +648,7 @@ class Execution {
       look(step, runner_.now());
       return;
     }
-    if (may_pass(fault)) {
+    if (may_retry(fault)) {
       time_out(step, error.message(), error.hint());
     } else if (fault == Fault::Timeout) {
       fail_explained(step, std::move(error));

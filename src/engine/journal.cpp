@@ -1,5 +1,7 @@
 #include "engine/journal.hpp"
 
+#include "base/faults.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -15,11 +17,6 @@ constexpr const char* write_call = "journal";
 constexpr const char* keep_call = "lock";
 
 constexpr unsigned most_tries = 5;
-
-bool may_pass(Fault fault) {
-  return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost ||
-         fault == Fault::Timeout;
-}
 
 template <class Body>
 std::optional<Error> failure_of(Body&& body) {
@@ -107,7 +104,7 @@ void Journal::written() {
   }
   // Records may be written twice without harm, so also an answer that was lost is no reason to
   // stop.
-  if (may_pass(failure->fault()) && ++tries_ < most_tries) {
+  if (may_retry(failure->fault()) && ++tries_ < most_tries) {
     try_again_ = runner_.now() + Duration{1s} * (1 << (tries_ - 1));
     return;
   }
@@ -126,7 +123,7 @@ void Journal::kept() {
     return;
   }
   // A lock outlives two renewals that did not get through; nobody can have taken it yet.
-  if (may_pass(failure->fault()) && now - kept_at_ < keep_every_ * 2) {
+  if (may_retry(failure->fault()) && now - kept_at_ < keep_every_ * 2) {
     keep_due_ = now + keep_every_ / 4;
     return;
   }

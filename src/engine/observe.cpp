@@ -1,3 +1,4 @@
+#include "base/faults.hpp"
 #include "engine/execute.hpp"
 #include "engine/fan_out.hpp"
 #include "engine/proven.hpp"
@@ -10,10 +11,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr unsigned most_tries = 3;
-
-bool may_pass(Fault fault) {
-  return fault == Fault::Busy || fault == Fault::Unreachable || fault == Fault::Lost;
-}
 
 struct Reading {
   const Resource* resource = nullptr;
@@ -62,7 +59,7 @@ Observed observe(const Desired& desired, const graph::Graph& graph, Worlds& worl
     Reading& reading = readings.at(address);
     if (reading.unfinished) return runner.now();
     ++reading.tries;
-    if (reading.error && may_pass(reading.error->fault()) && reading.tries < most_tries)
+    if (reading.error && may_retry(reading.error->fault()) && reading.tries < most_tries)
       return runner.now() + Duration{1s} * reading.tries;
     if (reading.error) {
       const std::string place = reading.resource->place();

@@ -54,7 +54,8 @@ std::optional<Value> status_object(std::string_view body) {
     Value value = text::parse_json(body, "answer");
     if (text_at(value, "kind") != "Status") return std::nullopt;
     return value;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // it is not JSON
     return std::nullopt;
   }
 }

@@ -2,6 +2,7 @@
 
 #include "base/address.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "machine/kinds.hpp"
 #include "machine/quorum.hpp"
@@ -69,7 +70,7 @@ class PreparedKind final : public Thing {
       all.insert(all.end(), lacks.yet.begin(), lacks.yet.end());
       live.fields["lacks"] = join(all, "; ");
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted || error.fault() == Fault::Bug) throw;
+      if (!is_external(error.fault())) throw;
       live.fields["lacks"] = error.message();
     }
     return live;

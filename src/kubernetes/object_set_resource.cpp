@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "kube/lease.hpp"
 #include "kubernetes/blockers.hpp"
@@ -55,9 +56,7 @@ class SetKind final : public Thing {
       describe(sight, live);
       if (sight.applied() && sight.waiting_for.empty()) live.facts[came] = contents;
     } catch (const Error& error) {
-      if (error.fault() != Fault::Unreachable && error.fault() != Fault::Busy &&
-          error.fault() != Fault::Lost)
-        throw;
+      if (!may_retry(error.fault())) throw;
       live.fields[answers] = error.message();
     }
     return live;

@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "infisical/client.hpp"
@@ -292,9 +293,7 @@ class LeftoverPublication final : public Thing {
     try {
       return body();
     } catch (const Error& error) {
-      const bool silent = error.fault() == Fault::Unreachable || error.fault() == Fault::Lost ||
-                          error.fault() == Fault::Timeout;
-      if (!silent || !target_.is_inside(world)) throw;
+      if (!is_silence(error.fault()) || !target_.is_inside(world)) throw;
       return std::nullopt;
     }
   }

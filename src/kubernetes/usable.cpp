@@ -1,6 +1,7 @@
 #include "kubernetes/usable.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "kube/client.hpp"
 #include "kube/object.hpp"
@@ -44,7 +45,7 @@ std::string logs_trouble(kube::Client& client, const Value& pod) {
                         text_at(containers.front(), {"name"}), 1);
     return log ? "" : "there are none";
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     return error.message();
   }
 }
@@ -82,7 +83,7 @@ std::string knock(World& world, const std::string& url) {
     net::fetch(world.transport, request, world.stop);
     return "";
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     return error.message();
   }
 }
@@ -98,7 +99,8 @@ std::map<std::string, std::string> see_kubelets(World& world) {
             text_at(node, {"status", "nodeInfo", "kubeletVersion"});
     });
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    // ignored: the versions are shown as unknown, and the line of the API says what is wrong.
+    if (!is_external(error.fault())) throw;
   }
   return all;
 }
@@ -132,7 +134,7 @@ Use see_use(World& world) {
       }
     });
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     use.usable = false;
     use.told = error.message();
   }
@@ -162,7 +164,7 @@ std::optional<HandedOver> see_flux(World& world) {
       seen->told = text_at(*root, {"status", "lastAppliedRevision"});
     });
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     if (seen) seen->told = error.message();
   }
   return seen;

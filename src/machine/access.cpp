@@ -150,8 +150,9 @@ class AccessKind final : public Thing {
       fields["kubeconfig.server"] = text_at(config, {"clusters", "0", "cluster", "server"});
       fields["kubeconfig.certificate"] =
           judge(world, certificate_in(config), world.cluster.bundle().kubernetes.crt);
-    } catch (const Error&) {
-      // Not what we wrote: it is written anew.
+    } catch (const Error& error) {
+      // Not YAML, so not what rocca wrote: the file is written again.
+      if (error.fault() != Fault::Usage) throw;
     }
   }
 
@@ -167,7 +168,8 @@ class AccessKind final : public Thing {
       fields["talosconfig.endpoints"] = join(names, ", ");
       fields["talosconfig.certificate"] =
           judge(world, certificate_in(config, world.cluster.name()), world.cluster.bundle().os.crt);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Usage) throw;  // as for the kubeconfig
     }
   }
 
@@ -206,8 +208,9 @@ std::map<std::string, Instant> access_until(World& world) {
       const auto look =
           world.cluster.certificates->look(*pem, kube ? bundle.kubernetes.crt : bundle.os.crt);
       if (look.readable) all[name] = look.not_after;
-    } catch (const Error&) {
-      // Not what we wrote: the plan says so.
+    } catch (const Error& error) {
+      // Not YAML, so not what rocca wrote: the plan says so.
+      if (error.fault() != Fault::Usage) throw;
     }
   return all;
 }
@@ -228,7 +231,7 @@ void remove_access(World& world) {
           pem &&
           world.cluster.certificates->look(*pem, kube ? bundle.kubernetes.crt : bundle.os.crt).ours;
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;  // otherwise not what we wrote: it stays
+      if (error.fault() != Fault::Usage) throw;  // not YAML, so not what rocca wrote: it stays
     }
     if (ours) world.storage.access->remove(name);
   }

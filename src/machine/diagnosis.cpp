@@ -1,6 +1,7 @@
 #include "machine/diagnosis.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "machine/quorum.hpp"
@@ -261,8 +262,8 @@ bool speaks(World& world, const std::string& address, unsigned port) {
   try {
     net::fetch(world.transport, request, world.stop);
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
-    // Whatever else it says, somebody was there to say it.
+    if (!is_external(error.fault())) throw;
+    // Any other failure came after something had accepted the connection.
     return error.fault() != Fault::Unreachable;
   }
   return true;
@@ -359,7 +360,9 @@ Symptoms examine(World& world, const std::string& name) {
       try {
         body();
       } catch (const Error& error) {
-        if (error.fault() == Fault::Interrupted) throw;
+        // ignored: the diagnosis goes on without this symptom; the step's own error stands above
+        // it.
+        if (!is_external(error.fault())) throw;
       }
     };
     attempt([&] {
@@ -429,7 +432,8 @@ Symptoms examine(World& world, const std::string& name) {
         s.answer_text = "machine " + to_string(*system->uuid);
       }
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
+      // ignored: without its UUID the machine is described as one in maintenance mode.
+      if (!is_external(error.fault())) throw;
     }
   }
   return s;

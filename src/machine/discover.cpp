@@ -1,6 +1,7 @@
 #include "machine/discover.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "engine/unfinished.hpp"
 #include "machine/kinds.hpp"
@@ -47,7 +48,8 @@ std::optional<Uuid> who_is_at(World& world, const std::string& address,
     const auto system = client.find_system_information();
     return system ? system->uuid : std::nullopt;
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    // ignored: a machine that does not prove its UUID is not the one that is looked for.
+    if (!is_external(error.fault())) throw;
     return std::nullopt;
   }
 }

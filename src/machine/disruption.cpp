@@ -1,6 +1,7 @@
 #include "machine/disruption.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "machine/discover.hpp"
@@ -45,7 +46,7 @@ std::string etcd_trouble(World& world, const std::string& where, const std::stri
       if (member.hostname == host_name)
         return member.learner ? "etcd to make it a voting member" : "";
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     return fmt::format("its etcd to have a leader ({})", error.message());
   }
   return "etcd to take it as a member";

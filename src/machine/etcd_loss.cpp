@@ -1,6 +1,7 @@
 #include "machine/etcd_loss.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "engine/guards.hpp"
 #include "machine/kinds.hpp"
@@ -38,7 +39,8 @@ void ask(World& world, const spec::Node& node, Tally& tally) {
     tally.leader = tally.leader || status.leader != 0;
     if (status.leader == 0) tally.leaderless.push_back(node.name);
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    // ignored: the node counts as one whose etcd does not answer, which the explanation says.
+    if (!is_external(error.fault())) throw;
     tally.without.push_back(node.name);
   }
 }

@@ -11,16 +11,21 @@
 
 namespace rocca::resources {
 
-/// Where the cluster's Kubernetes may answer: its endpoint, then each control plane.
+/// Where the cluster's Kubernetes may answer: where it did last in this run, its endpoint, each
+/// control plane.
 std::vector<std::string> kubernetes_servers(World& world);
 
 /// How the cluster's admin reaches one of them.
 kube::Access kubernetes_access(World& world, const std::string& server);
 
-/// Runs `body` at the first server that answers, as the cluster's admin. What `body` does may be
-/// begun anew at the next server when one falls silent. None answers: throws what the last one
-/// said.
+/// Runs `body` at the first server that answers, as the cluster's admin. A server that cannot be
+/// reached, or whose certificate is not the cluster's, is passed over, and `body` starts again at
+/// the next. If none answers, throws why the last one did not.
 void at_kubernetes(World& world, const std::function<void(kube::Client&)>& body);
+
+/// The same for a `body` that may run twice: also a lost answer leads to the next server. False: no
+/// server answered. A refusal is an answer, and is thrown.
+bool try_kubernetes(World& world, const std::function<void(kube::Client&)>& body);
 
 /// Why no API server of this cluster answers at an address; empty: one does. Whatever it answers,
 /// it does so with the cluster's certificate.

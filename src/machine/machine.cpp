@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "machine/diagnosis.hpp"
 #include "machine/discover.hpp"
@@ -493,7 +494,8 @@ class MachineKind final : public Thing {
       live = std::move(answer);
       return true;
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
+      // ignored: the node is asked directly next, and that answer is reported.
+      if (!is_external(error.fault())) throw;
       world.survey.passes_no_more(access.through);
       return false;
     }
@@ -735,7 +737,9 @@ class MachineKind final : public Thing {
         if (sight.found) world.proxmox().start_vm(sight.found->vm);
       }
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;  // what it says is said by who waits
+      if (!is_external(error.fault())) throw;
+      waits->waiting_for +=
+          fmt::format("; VM {} cannot be started: {}", fact(vm, "vmid"), error.message());
     }
     return progress;
   }

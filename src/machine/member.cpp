@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "machine/diagnosis.hpp"
 #include "machine/discover.hpp"
@@ -164,7 +165,7 @@ class MemberKind final : public Thing {
         if (member.hostname == wish_.host_name)
           return member.learner ? "etcd to make it a voting member" : "";
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
+      if (!is_external(error.fault())) throw;
       return fmt::format("etcd to have a leader ({})", error.message());
     }
     return "etcd to take it as a member";

@@ -13,16 +13,18 @@ struct NodeObject {
   bool cordoned = false;
 };
 
-/// The cluster's Node of that name, asked at the endpoint and then at each control plane. Nothing:
-/// there is none, or nobody answers, and then nothing can be done about it.
+// A node that leaves does so also without a Kubernetes that answers: these then do nothing. What
+// Kubernetes answers is thrown: a refused cordon is not a cordon.
+
+/// The cluster's Node of that name; nothing if there is none.
 std::optional<NodeObject> find_node_object(World& world, const std::string& name);
-/// Nothing new is scheduled there.
+/// From now on no Pod is scheduled there.
 void cordon_node(World& world, const std::string& name);
 /// False also where there is no such Node. Throws while no API server answers.
 bool is_cordoned(World& world, const std::string& name);
 /// Pods are scheduled there again. Throws while no API server answers.
 void uncordon_node(World& world, const std::string& name);
-/// Talos never removes it by itself.
+/// Talos never removes it by itself. A Node of the same name with another uid stays.
 void remove_node_object(World& world, const std::string& name, const std::string& uid);
 
 }  // namespace rocca::resources

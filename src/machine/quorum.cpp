@@ -1,6 +1,7 @@
 #include "machine/quorum.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/units.hpp"
 #include "machine/kinds.hpp"
 #include "platform/kinds.hpp"
@@ -64,7 +65,8 @@ EtcdView etcd_view(World& world) {
     try {
       members = client.etcd_members();
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
+      // ignored: the next control plane is asked; if none answers, the guard refuses.
+      if (!is_external(error.fault())) throw;
       continue;
     }
     view.asked = node->name;

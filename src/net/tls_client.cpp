@@ -127,6 +127,7 @@ bool TlsClient::install(SSL_CTX* context) noexcept {
     SSL_CTX_set_info_callback(context, watch);
     return true;
   } catch (...) {
+    // ignored: no memory. curl calls this, and reports the handshake as failed.
     return false;
   }
 }
@@ -173,6 +174,7 @@ void TlsClient::watch(const SSL* ssl, int where, int value) noexcept {
       client->protocol_ =
           length == 0 ? std::string() : std::string(reinterpret_cast<const char*>(name), length);
     } catch (...) {
+      // ignored: no memory. Without a protocol an HTTP/2 request is refused.
       client->protocol_.clear();
     }
   }

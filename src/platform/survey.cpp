@@ -1,6 +1,7 @@
 #include "platform/survey.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "engine/proven.hpp"
 #include "proxmox/property_string.hpp"
@@ -227,8 +228,9 @@ bool Survey::proves_off(proxmox::Client& client, const std::string& host) {
   try {
     hosts = client.nodes();
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
-    return false;  // then it is no single host that is away
+    // ignored: nothing proves that the host is off; the caller throws what it got itself.
+    if (!is_external(error.fault())) throw;
+    return false;
   }
   const bool off = std::any_of(hosts.begin(), hosts.end(), [&](const proxmox::NodeInfo& each) {
     return each.name == host && !each.online;

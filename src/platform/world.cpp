@@ -66,8 +66,8 @@ CertificateLooks::Look CertificateLooks::look(const std::string& certificate,
     look.ours = parsed.issued_by(secrets::Certificate::parse(authority, "authority"));
     look.not_after = parsed.not_after;
     look.readable = true;
-  } catch (const Error&) {
-    // It says so itself.
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // not a certificate: `readable` stays false
   }
   const std::lock_guard lock{mutex_};
   return looks_[key] = look;

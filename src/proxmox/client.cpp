@@ -145,7 +145,8 @@ Client::Reply Client::call(const std::string& method, const std::string& path,
   text::Value body;
   try {
     body = text::parse_json(answer.body, "answer");
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;
     // Proxmox did answer: what was asked for may have been done.
     if (looks_truncated(answer.body))
       throw Error(Fault::Lost,

@@ -1,6 +1,7 @@
 #include "proxmox/task_cause.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "proxmox/client.hpp"
 
@@ -83,7 +84,8 @@ Failure explain_failure(Client& client, const Task& task) {
   try {
     log = client.task_log(task.upid, longest_log);
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    // ignored: without its log the task's own exit status is all that is reported.
+    if (!is_external(error.fault())) throw;
     return failure;
   }
   const std::string cause = cause_of_failure(failure.text, log);

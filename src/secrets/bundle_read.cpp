@@ -115,8 +115,8 @@ class Reader {
       Cleaned cleaned = clean_base64(found, field.path, 32);
       tell_mended(field, cleaned, "");
       return std::move(cleaned.text);
-    } catch (const Error&) {
-      // Cannot be mended: what is wrong with it is said below.
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Usage) throw;  // cannot be repaired: reported below
     }
     if (!bytes)
       complain(field, field.path + " is not base64", "", "secrets-bundle-base64");
@@ -142,7 +142,8 @@ class Reader {
       if (as_it_should && cleaned.mended.empty()) return found;
       tell_mended(field, cleaned, "it is PEM, where base64 of PEM is meant");
       return std::move(cleaned.text);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Usage) throw;
       return std::nullopt;
     }
   }

@@ -122,8 +122,9 @@ void PatchReader::add_file(const TreePtr& tree, PatchList& out) {
   std::vector<text::Value> documents;
   try {
     documents = text::parse_yaml_stream(*text, path);
-  } catch (const Error&) {
-    parse_into(*text, file, "patch-syntax", findings_);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;
+    parse_into(*text, file, "patch-syntax", findings_);  // reports it with its position
     return;
   }
   std::vector<TreePtr> trees;

@@ -39,7 +39,8 @@ std::optional<Holder> parse_holder(std::string_view text) {
     holder.until = parse_instant(text_at(map, "until")).value_or(Instant{});
     if (holder.id.empty()) return std::nullopt;
     return holder;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // not JSON: the lock's holder is unknown
     return std::nullopt;
   }
 }

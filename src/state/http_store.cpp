@@ -2,6 +2,7 @@
 
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "base/units.hpp"
 #include "secrets/crypto.hpp"
@@ -73,7 +74,8 @@ std::optional<Holder> parse_lock_info(const std::string& body) {
           parse_instant(std::string_view{mark}.substr(until_mark.size())).value_or(Instant::max());
     if (holder.id.empty()) return std::nullopt;
     return holder;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // not JSON: the lock's holder is unknown
     return std::nullopt;
   }
 }
@@ -162,7 +164,7 @@ class HttpLock final : public Lock {
       server_->send(server_->access().unlock_method, server_->access().unlock_address,
                     lock_info(holder_, hold_->renewable));
     } catch (const Error&) {
-      // It expires where it can.
+      // ignored: a destructor cannot throw. The lock expires where the server supports it.
     }
   }
 
@@ -178,10 +180,8 @@ class HttpLock final : public Lock {
       if (answer.head.status != ok && !held_by_somebody(answer.head.status))
         server_->fail(answer, "renewing the lock of", /*writing=*/true);
     } catch (const Error& error) {
-      const bool may_pass = error.fault() == Fault::Unreachable || error.fault() == Fault::Lost ||
-                            error.fault() == Fault::Timeout || error.fault() == Fault::Busy;
       const Instant until{Duration{hold_->until.load()}};
-      if (!may_pass || (hold_->renewable && server_->clock().now() >= until)) throw;
+      if (!may_retry(error.fault()) || (hold_->renewable && server_->clock().now() >= until)) throw;
       return;
     }
     if (held_by_somebody(answer.head.status)) {

@@ -1,6 +1,7 @@
 #include "state/leased_lock.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/units.hpp"
 #include "state/holder.hpp"
 
@@ -10,16 +11,6 @@
 #include <utility>
 
 namespace rocca::state {
-
-namespace {
-
-/// The far side was not reached or did not say; the lock may still be ours.
-bool may_pass(Fault fault) {
-  return fault == Fault::Unreachable || fault == Fault::Lost || fault == Fault::Timeout ||
-         fault == Fault::Busy;
-}
-
-}  // namespace
 
 class LeasedLocks::Held final : public Lock {
  public:
@@ -37,7 +28,7 @@ class LeasedLocks::Held final : public Lock {
     try {
       give_back();
     } catch (const Error&) {
-      // It expires.
+      // ignored: a destructor cannot throw. The lock expires.
     }
   }
 
@@ -57,7 +48,7 @@ class LeasedLocks::Held final : public Lock {
           continue;
         }
       } catch (const Error& error) {
-        if (!may_pass(error.fault()) || cell_->now() >= over.holder->until) throw;
+        if (!may_retry(error.fault()) || cell_->now() >= over.holder->until) throw;
         return;  // it is ours until then; the next renewal tries again
       }
       keep(next, *tag);

@@ -42,8 +42,9 @@ class LocalLocks {
       const text::Value* lock = map.find("lock");
       if (lock != nullptr && lock->is_string() && lock->text().starts_with("lock"))
         claim.lock = lock->text();
-    } catch (const Error&) {
-      // Torn by something that is not us: the lock itself decides, its holder stays nameless.
+    } catch (const Error& error) {
+      // Damaged by another program: the file lock decides, and its holder stays unknown.
+      if (error.fault() != Fault::Usage) throw;
     }
     return claim;
   }
@@ -94,7 +95,8 @@ class LocalLock final : public Lock {
         locks_->write({std::nullopt, lock_name_});
       }
     } catch (const Error&) {
-      // The file lock goes all the same; what stays is a name that nobody answers to.
+      // ignored: a destructor cannot throw. The file lock is released; only its holder's name
+      // stays.
     }
   }
 

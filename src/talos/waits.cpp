@@ -1,6 +1,7 @@
 #include "talos/waits.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 
 #include <fmt/format.h>
@@ -114,7 +115,7 @@ Sight look_without_certificate(net::Transport& transport, const Access& secure,
       sight.told = failure.text;
     }
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     // It asked for a certificate in the handshake: it has a configuration, and ours did not fit it.
     sight.door = error.fault() == Fault::Denied ? Door::Foreign : Door::Closed;
     sight.told = error.message();
@@ -158,7 +159,7 @@ std::optional<Sight> look_with_certificate(net::Transport& transport, const Acce
     if (failure.reason == Reason::NotUp || failure.reason == Reason::TimedOut)
       return Sight{Door::Closed, std::nullopt, {}, failure.text};
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
+    if (!is_external(error.fault())) throw;
     if (error.fault() != Fault::Denied)
       return Sight{Door::Closed, std::nullopt, {}, error.message()};
   }

@@ -175,8 +175,9 @@ class Checker {
         const bool deletes = !take_deletions(document, patch.name).empty();
         if (!deletes || document.size() > 0) decode_document(document, minor_, problems);
       }
-    } catch (const Error&) {
-      problems.clear();  // a deletion that cannot be read, which the first error says
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Usage) throw;
+      problems.clear();  // a deletion that cannot be read; the caller reports it
     }
   }
 

@@ -149,7 +149,8 @@ void check_manifests(ConfigCheck& check) {
           if (!object.is_null() && !object.is_map())
             check.ours("bad-manifest", "cluster.inlineManifests", "this is no Kubernetes object",
                        &manifest);
-      } catch (const Error&) {
+      } catch (const Error& error) {
+        if (error.fault() != Fault::Usage) throw;
         check.ours("bad-manifest", "cluster.inlineManifests", "the contents are not YAML",
                    &manifest);
       }

@@ -230,7 +230,8 @@ void rule(const At& at) {
 void trusted_roots(const At& at) {
   try {
     secrets::Certificate::parse_all(text_below(at.value(), {"certificates"}), "certificates");
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;
     at.ours("bad-certificate", "certificates", "these are no certificates in PEM");
   }
 }

@@ -108,6 +108,45 @@ TEST(Addresses, AMachineThatGoesOffBeforeAnybodyToldWhereItIsIsStartedAgain) {
   converges(rig, 1);
 }
 
+/// Proxmox refuses to start a VM, once that is switched on.
+class RefusedStarts final : public net::Transport {
+ public:
+  explicit RefusedStarts(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (on && request.method == "POST" && request.url.ends_with("/status/start")) {
+      ++refusals;
+      throw Error(Fault::Denied, "Permission check failed (/vms/100, VM.PowerMgmt)");
+    }
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+  bool on = false;
+  unsigned refusals = 0;
+
+ private:
+  net::Transport& inner_;
+};
+
+TEST(Addresses, AMachineThatCannotBeStartedAgainIsReportedWhileItIsWaitedFor) {
+  ClusterRig rig;
+  RefusedStarts refusing{rig.counting};
+  rig.transport = &refusing;
+  rig.write_spec(dhcp_spec(1, 0));
+  rig.home.dc.task_fault = [&](const auto&,
+                               const auto& task) -> std::optional<lab::pve::TaskFault> {
+    if (task.upid.type == "qmstart")
+      rig.home.world.after(3s, [&] {
+        rig.home.dc.task_fault = nullptr;
+        refusing.on = true;
+        rig.home.estate.crash(100);
+      });
+    return std::nullopt;
+  };
+  EXPECT_FALSE(rig.up().ok());
+  EXPECT_GT(refusing.refusals, 0u);
+  EXPECT_THAT(rig.log, Contains(AllOf(HasSubstr("machine/cp-1"), HasSubstr("VM.PowerMgmt"))));
+}
+
 TEST(Addresses, AWorkerThatWasOffWhileItsEndpointMovedFollowsInOneRun) {
   ClusterRig rig;
   raise(rig, dhcp_spec(1, 1));

@@ -83,6 +83,33 @@ TEST(EngineFaults, NineBytesThatProxmoxTookAreTakenAwayAgain) {
   converges(rig, 1);
 }
 
+/// Proxmox refuses to delete volumes.
+class RefusedDeletions final : public net::Transport {
+ public:
+  explicit RefusedDeletions(net::Transport& inner) : inner_(inner) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    if (request.method == "DELETE" && request.url.find("/content/") != std::string::npos)
+      throw Error(Fault::Denied, "Permission check failed (/storage/local, Datastore.Allocate)");
+    return inner_.exchange(request, sink, std::move(stop));
+  }
+
+ private:
+  net::Transport& inner_;
+};
+
+TEST(EngineFaults, AnImageThatCannotBeDeletedIsReportedWithTheReasonForIt) {
+  ClusterRig rig;
+  RefusedDeletions refusing{rig.counting};
+  rig.transport = &refusing;
+  rig.write_spec(
+      replace_all(static_spec(pools(1, 0)), "[qemu-guest-agent]", "[qemu-guest-agent], boot: iso"));
+  rig.home.factory.truncate = true;
+  const engine::Report report = rig.up();
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(problems(report), AllOf(HasSubstr("has 9 bytes"), HasSubstr("Datastore.Allocate")));
+}
+
 TEST(EngineFaults, ADownloadThatIsNotOfThePinnedSizeIsTakenAwayAgain) {
   ClusterRig rig;
   rig.write_spec(

@@ -204,5 +204,152 @@ TEST(EngineKubernetes, AControlPlaneIsNotMadeAnew) {
   EXPECT_EQ(rig.home.dc.vms.size(), 3u);
 }
 
+/// Answers some requests itself and passes on the others.
+class Intercepted final : public net::Transport {
+ public:
+  using Script = std::function<std::optional<net::Answer>(const net::Request&)>;
+  Intercepted(net::Transport& inner, Script script) : inner_(inner), script_(std::move(script)) {}
+  net::Response exchange(const net::Request& request, net::BodySink& sink,
+                         std::stop_token stop) override {
+    const auto answer = script_(request);
+    if (!answer) return inner_.exchange(request, sink, std::move(stop));
+    sink.begin(answer->head);
+    sink.write(answer->body);
+    return answer->head;
+  }
+
+ private:
+  net::Transport& inner_;
+  Script script_;
+};
+
+net::Answer forbidden() {
+  net::Answer answer;
+  answer.head.status = 403;
+  answer.head.headers.add("Content-Type", "application/json");
+  answer.body =
+      R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,)"
+      R"("message":"admission webhook \"freeze.example.org\" denied the request"})";
+  return answer;
+}
+
+/// A cluster of one control plane and two workers whose spec asks for one worker less.
+void shrink(ClusterRig& rig) {
+  rig.write_spec(static_spec(pools(1, 2)));
+  const engine::Report up = rig.up();
+  ASSERT_TRUE(up.ok()) << problems(up);
+  rig.home.world.run_for(std::chrono::minutes{1});
+  ASSERT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True", "worker-2 True"));
+  rig.write_spec(static_spec(pools(1, 1)));
+}
+
+TEST(NodeRemoval, ARefusedCordonStopsItBeforeTheReset) {
+  ClusterRig rig;
+  shrink(rig);
+  std::size_t refusals = 0;
+  Intercepted refusing{
+      rig.counting, [&](const net::Request& request) -> std::optional<net::Answer> {
+        if (request.method != "PATCH" || request.url.find("/api/v1/nodes/") == std::string::npos)
+          return std::nullopt;
+        ++refusals;
+        return forbidden();
+      }};
+  Resets resets{refusing};
+  rig.transport = &resets;
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_GT(refusals, 0u);
+  EXPECT_FALSE(report.ok());
+  ASSERT_TRUE(report.steps.at("member/worker-2").error) << "a refused cordon is not done";
+  EXPECT_EQ(report.steps.at("member/worker-2").error->fault(), Fault::Denied);
+  EXPECT_THAT(resets.hosts, IsEmpty());
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True", "worker-2 True"));
+  rig.transport = nullptr;
+  EXPECT_TRUE(rig.up(allow_data_loss()).ok());
+  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
+}
+
+TEST(NodeRemoval, ARefusedCordonStopsAReplacementBeforeTheReset) {
+  ClusterRig rig;
+  rig.write_spec(static_spec(pools(1, 2)));
+  ASSERT_TRUE(rig.up().ok());
+  rig.home.world.run_for(std::chrono::minutes{1});
+  Intercepted refusing{
+      rig.counting, [&](const net::Request& request) -> std::optional<net::Answer> {
+        if (request.method != "PATCH" || request.url.find("/api/v1/nodes/") == std::string::npos)
+          return std::nullopt;
+        return forbidden();
+      }};
+  Resets resets{refusing};
+  rig.transport = &resets;
+  rig.write_spec(static_spec(with_firmware("worker")));
+  resources::RunOptions options;
+  options.policy.allowed.insert(engine::Effect::Replace);
+  const engine::Report report = rig.up(options);
+  EXPECT_FALSE(report.ok());
+  ASSERT_TRUE(report.steps.at("vm/worker-1").error);
+  EXPECT_EQ(report.steps.at("vm/worker-1").error->fault(), Fault::Denied);
+  EXPECT_THAT(resets.hosts, IsEmpty()) << "Pods would be lost that a drain moves away";
+  EXPECT_EQ(rig.home.dc.vms.size(), 3u);
+}
+
+TEST(NodeRemoval, ARefusedDeletionOfTheNodeObjectIsReported) {
+  ClusterRig rig;
+  shrink(rig);
+  std::size_t refusals = 0;
+  Intercepted refusing{
+      rig.counting, [&](const net::Request& request) -> std::optional<net::Answer> {
+        if (request.method != "DELETE" || request.url.find("/api/v1/nodes/") == std::string::npos)
+          return std::nullopt;
+        ++refusals;
+        return forbidden();
+      }};
+  rig.transport = &refusing;
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_GT(refusals, 0u);
+  EXPECT_FALSE(report.ok());
+  EXPECT_THAT(nodes(rig), testing::Contains(testing::StartsWith("worker-2")));
+  rig.transport = nullptr;
+  EXPECT_TRUE(rig.up(allow_data_loss()).ok());
+  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+}
+
+TEST(NodeRemoval, AnotherClusterAtTheEndpointDoesNotStopIt) {
+  ClusterRig rig;
+  shrink(rig);
+  std::size_t refusals = 0;
+  // What a transport throws when the certificate at this address is not of our cluster.
+  Intercepted foreign{rig.counting, [&](const net::Request& request) -> std::optional<net::Answer> {
+                        if (request.url.starts_with("https://10.0.1.10:6443/")) {
+                          ++refusals;
+                          throw Error(Fault::Denied, "the certificate of 10.0.1.10 is not trusted");
+                        }
+                        return std::nullopt;
+                      }};
+  rig.transport = &foreign;
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_GT(refusals, 0u);
+  EXPECT_FALSE(report.steps.at("member/worker-2").error) << problems(report);
+  EXPECT_TRUE(farewell_of(rig, "worker-2").cordoned);
+  EXPECT_THAT(nodes(rig), ElementsAre("cp-1 True", "worker-1 True"));
+}
+
+TEST(NodeRemoval, GoesOnWithoutAKubernetesThatAnswers) {
+  ClusterRig rig;
+  shrink(rig);
+  Intercepted silent{rig.counting, [&](const net::Request& request) -> std::optional<net::Answer> {
+                       if (request.url.find("/api/v1/nodes/") != std::string::npos)
+                         throw Error(Fault::Unreachable, "no route");
+                       return std::nullopt;
+                     }};
+  Resets resets{silent};
+  rig.transport = &resets;
+  const engine::Report report = rig.up(allow_data_loss());
+  EXPECT_TRUE(report.ok()) << problems(report);
+  EXPECT_EQ(resets.hosts.size(), 1u);
+  EXPECT_EQ(rig.home.dc.vms.size(), 2u);
+}
+
 }  // namespace
 }  // namespace rocca::scenarios

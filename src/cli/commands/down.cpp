@@ -5,6 +5,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cluster/refusals.hpp"
 #include "report/glance.hpp"
 #include "report/plan.hpp"
 
@@ -50,12 +51,7 @@ static int run_down(Context& context, const Invocation& invocation) {
                         ? report::render(plan, style)
                         : report::render_glance(plan, cluster.run().overview(), style))
                 << std::flush;
-  for (const engine::Planned& step : plan.steps) {
-    if (step.change.refusal.empty()) continue;
-    Error error(Fault::Refused, fmt::format("{}: {}", step.address, step.change.refusal));
-    if (!step.change.hint.empty()) error.hint(step.change.hint);
-    throw error;
-  }
+  resources::refuse_if_any(plan);
   if (plan.empty()) {
     // A state that outlived its cluster would have the next `up` look for the old etcd.
     if (forgets(cluster)) cluster.run().down([](const engine::Event&) {});

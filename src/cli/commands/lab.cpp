@@ -213,7 +213,7 @@ double parse_speed(const std::string& text) {
   double speed = 0;
   try {
     speed = std::stod(text, &used);
-  } catch (const std::exception&) {
+  } catch (const std::logic_error&) {  // std::stod: not a number, or out of range
     used = 0;
   }
   if (used != text.size() || !(speed > 0) || speed > 100'000)

@@ -10,6 +10,7 @@
 #include "cli/commands/commands.hpp"
 #include "cli/context.hpp"
 #include "cli/invocation.hpp"
+#include "cluster/refusals.hpp"
 #include "report/glance.hpp"
 #include "report/progress.hpp"
 
@@ -57,13 +58,7 @@ void refuse_what_is_refused(const engine::Plan& plan) {
     return is_mistake(entry.second.fault());
   });
   if (!plan.errors.empty() && (mistaken || plan.steps.empty())) throw unread_error(plan);
-  if (plan.summary.refused == 0) return;
-  for (const engine::Planned& step : plan.steps) {
-    if (step.change.refusal.empty()) continue;
-    Error error(Fault::Refused, fmt::format("{}: {}", step.address, step.change.refusal));
-    if (!step.change.hint.empty()) error.hint(step.change.hint);
-    throw error;
-  }
+  resources::refuse_if_any(plan);
 }
 
 int carry_out(Context& context, const Invocation& invocation, ClusterRun& cluster,

@@ -150,8 +150,9 @@ sops::Recipe recipe_for(Context& context, const Invocation& invocation, const st
         recipe = std::move(*rule);
         ruled = true;
       }
-    } catch (const Error&) {
-      if (recipients.empty()) throw;
+    } catch (const Error& error) {
+      // `--age` names the recipients, so that no rule is needed.
+      if (error.fault() != Fault::Usage || recipients.empty()) throw;
     }
   }
   if (!ruled && recipients.empty()) add(context.variable("SOPS_AGE_RECIPIENTS").value_or(""));
@@ -198,7 +199,8 @@ Shown describe(const Value& value) {
     shown.kind = "certificate";
     try {
       shown.expires = to_string(secrets::Certificate::parse(pem, "value").not_after);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Usage) throw;
       shown.kind = "certificate (damaged)";
     }
   } else if (pem.starts_with("-----BEGIN") && pem.find("PRIVATE KEY-----") != std::string::npos) {
@@ -426,7 +428,8 @@ static int run_secrets_updatekeys(Context& context, const Invocation& invocation
   const std::string text = file.with_recipients(recipe.recipients, key, context.entropy);
   try {
     sops::File::parse(text, format_of(invocation, path), path).data_key(keys.identities());
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Denied) throw;
     context.err << fmt::format(
         "warning: none of the keys here opens {} any more: only its new recipients do\n",
         visible(path));

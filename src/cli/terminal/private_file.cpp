@@ -259,7 +259,7 @@ void remove_stale_private_files(const std::map<std::string, std::string>& enviro
     }
   }
 } catch (const std::exception&) {
-  // It is tried again by the next command; this one has something else to do.
+  // ignored: the next command tries again; this one was not asked to clean up.
 }
 
 Secret PrivateFile::read() const {

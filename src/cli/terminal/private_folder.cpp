@@ -30,7 +30,8 @@ void write_private_folder(Files& files, std::string path,
     try {
       files.remove_folder(made);
     } catch (const Error&) {
-      // What went wrong first is what the user must hear; the next export clears what stays.
+      // ignored: the first error is the one that the user must read; the next export removes the
+      // rest.
     }
     throw;
   }

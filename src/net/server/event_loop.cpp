@@ -26,7 +26,8 @@ constexpr auto later = [](const auto& a, const auto& b) {
 void run_guarded(const Mailbox::Task& task) noexcept {
   try {
     task();
-  } catch (...) {  // see the class comment
+  } catch (...) {
+    // ignored: see the class comment
   }
 }
 

@@ -51,6 +51,7 @@ void Exchange::run(const Handler& handler, Incoming request,
   } catch (const std::exception& error) {
     exchange->fail(error.what());
   } catch (...) {
+    // ignored: what is not a std::exception has no text; the client reads that the handler failed.
     exchange->fail("internal error");
   }
 }
@@ -182,7 +183,8 @@ void Exchange::detach(bool delivered) {
   if (then && !mailbox_->post(then)) {
     try {
       then();
-    } catch (...) {  // as for every task of the loop
+    } catch (...) {
+      // ignored: as for every task of the loop
     }
   }
 }

@@ -1,7 +1,9 @@
 #include "base/encoding.hpp"
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "factory/client.hpp"
+#include "locking/resolve.hpp"
 #include "platform/kinds.hpp"
 #include "platform/proxmox/kinds.hpp"
 #include "platform/survey.hpp"
@@ -77,8 +79,8 @@ std::string other_user(World& world, const proxmox::VmRow& row) {
   try {
     config = world.survey.config(world.proxmox(), row.node, row.vmid);
   } catch (const Error& error) {
-    if (error.fault() == Fault::Interrupted) throw;
-    return fmt::format("{} cannot be asked whose it is", describe(row));
+    if (!is_external(error.fault())) throw;
+    return fmt::format("{} cannot be asked whose it is ({})", describe(row), error.message());
   }
   if (!config) return "";
   const engine::Shown shown = shown_of(row, *config);
@@ -251,7 +253,7 @@ class ImageKind final : public Thing {
     if (!expected)
       if (const auto offered = offer(world); offered && offered->size)
         expected = offered->size->count();
-    const std::string why = wrong_size(volume->size.count(), expected);
+    std::string why = wrong_size(volume->size.count(), expected);
     if (why.empty()) return;
     VolumeFacts facts{wish_.lair.host, wish_.lair.volume(), volume};
     if (world.survey.fetched(wish_.lair.host, volume->id)) {
@@ -263,8 +265,9 @@ class ImageKind final : public Thing {
     const VolumeVerdict verdict = VolumeGuard::may_delete(facts);
     try {
       if (verdict.volume) world.proxmox().start_delete_volume(*verdict.volume);
-    } catch (const Error&) {
-      // Without Datastore.Allocate it stays; the next plan names it.
+    } catch (const Error& error) {
+      if (!is_external(error.fault())) throw;
+      why += fmt::format("; {} cannot be deleted: {}", volume->id, error.message());
     }
     world.survey.forget_volumes(wish_.lair.host, wish_.lair.storage);
     throw Error(Fault::Rejected, why)
@@ -355,13 +358,10 @@ class LeftoverImage final : public Thing {
   bool asked_;
 };
 
+/// What a node boots from. A cluster that clones a template has none, and nothing of ours uses the
+/// name that then comes out.
 factory::Artifact artifact_of(const Cluster& cluster, const spec::Node& node) {
-  factory::Artifact artifact;
-  artifact.platform = talos::image_platform(cluster.spec, node) == "metal"
-                          ? factory::Platform::Metal
-                          : factory::Platform::NoCloud;
-  artifact.ending = *cluster.spec.talos.boot == spec::Boot::Iso ? "iso" : "qcow2";
-  return artifact;
+  return locking::artifact_of(cluster.spec, node).value_or(factory::Artifact{});
 }
 
 }  // namespace

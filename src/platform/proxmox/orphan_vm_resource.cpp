@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "machine/kinds.hpp"
 #include "machine/node_removal.hpp"
@@ -251,7 +252,7 @@ class LeftoverVm final : public Thing {
     return clone_under_way(world, template_);
   }
 
-  /// Only looked for: a host that is away has nothing to say, and nothing was known of a rest.
+  /// A host that is off shows nothing. That is reported only if a create was left open there.
   std::vector<std::string> find_rest(World& world) const {
     // Nothing of ours has ever made a VM that was taken over.
     if (!vmid_ || host_.empty() || identity_.adopted_vmid) return {};
@@ -260,7 +261,7 @@ class LeftoverVm final : public Thing {
     try {
       return rest_of_create(world, rest_search());
     } catch (const Error& error) {
-      if (begun_ || error.fault() == Fault::Interrupted) throw;
+      if (begun_ || !is_silence(error.fault())) throw;
       return {};
     }
   }

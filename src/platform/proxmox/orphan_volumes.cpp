@@ -1,6 +1,7 @@
 #include "platform/proxmox/orphan_volumes.hpp"
 
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "platform/resource_base.hpp"
 #include "platform/survey.hpp"
@@ -106,7 +107,7 @@ std::optional<proxmox::Upid> clone_under_way(World& world, const std::string& fr
     try {
       return ask();
     } catch (const Error& error) {
-      if (error.fault() == Fault::Interrupted) throw;
+      if (!is_silence(error.fault())) throw;  // a host that is off copies nothing
       return {};
     }
   };

@@ -1,4 +1,5 @@
 #include "base/error.hpp"
+#include "base/faults.hpp"
 #include "base/strings.hpp"
 #include "machine/discover.hpp"
 #include "machine/disruption.hpp"
@@ -541,8 +542,9 @@ class VmKind final : public Thing {
     std::optional<proxmox::Upid> upid;
     try {
       upid = world.proxmox().start_clone(source.node, clone);
-    } catch (const Error&) {
-      // The id may be taken: by a clone of an earlier run, or by somebody else.
+    } catch (const Error& error) {
+      if (!is_external(error.fault())) throw;
+      // The id may be taken: by a clone of an earlier run, or by another user of Proxmox.
       world.survey.refresh(world.proxmox());
       if (!world.survey.find(world.proxmox(), wish_.create.vmid)) throw;
       return {look_again};

@@ -431,7 +431,8 @@ bool is_encrypted(std::string_view text, Format format) {
   try {
     auto documents = read_documents(text, format, "text");
     return !documents.empty() && !take_metadata(documents, format, "text").is_null();
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // it cannot be read in this format
     return false;
   }
 }

@@ -347,8 +347,10 @@ std::string File::set(const text::Path& path, const Value& value, const Secret& 
       changed = put(changed, {"sops", key}, *fresh.metadata_.find(key));
     parse(changed, format_, name_).decrypt(data_key);
     return changed;
-  } catch (const Error&) {
-    return whole;  // an anchor or a tag in the way: the file is written anew
+  } catch (const Error& error) {
+    // An anchor or a tag is in the way of a change in place: the file is written as a whole.
+    if (error.fault() != Fault::Usage && error.fault() != Fault::Rejected) throw;
+    return whole;
   }
 }
 
@@ -393,8 +395,8 @@ std::string File::with_metadata(const Value& metadata) const {
       return text::set_in_yaml(source_, {"sops"}, metadata);
     if (format_ == Format::Json || format_ == Format::Binary)
       return text::set_in_json(source_, {"sops"}, metadata);
-  } catch (const Error&) {
-    // Written anew below.
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Usage) throw;  // cannot be changed in place: written as a whole
   }
   return write(documents_, metadata);
 }
