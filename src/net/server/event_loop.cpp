@@ -152,7 +152,9 @@ void EventLoop::run() {
                                    wait_milliseconds());
     for (int i = 0; i < count && !stopping(); ++i) {
       const auto& event = events[static_cast<std::size_t>(i)];
-      const auto found = watches_.find(event.data.u64);
+      // The kernel's struct is packed: a reference to its member would be misaligned.
+      const Token token = event.data.u64;
+      const auto found = watches_.find(token);
       if (found == watches_.end()) continue;
       const auto ready = found->second;  // it may forget itself
       run_guarded([&] { (*ready)(event.events); });
