@@ -114,15 +114,16 @@ std::string switch_value(std::string_view value) {
 std::string sorted_list(std::string_view text, std::string_view separators, char joiner) {
   std::vector<std::string> words;
   std::string word;
-  for (const char c : text) {
-    if (separators.find(c) == std::string_view::npos) {
+  const auto take = [&] {
+    if (const auto trimmed = trim(word); !trimmed.empty()) words.emplace_back(trimmed);
+    word.clear();
+  };
+  for (const char c : text)
+    if (separators.find(c) == std::string_view::npos)
       word += c;
-    } else if (!word.empty()) {
-      words.push_back(std::move(word));
-      word.clear();
-    }
-  }
-  if (!word.empty()) words.push_back(std::move(word));
+    else
+      take();
+  take();
   std::sort(words.begin(), words.end());
   words.erase(std::unique(words.begin(), words.end()), words.end());
   return join(words, std::string(1, joiner));
@@ -132,6 +133,11 @@ constexpr std::array<std::string_view, 19> switch_options = {
     "acpi",      "autostart", "kvm",    "localtime", "numa",   "onboot",    "protection",
     "reboot",    "tablet",    "tdf",    "template",  "freeze", "ciupgrade", "keephugepages",
     "allow-ksm", "start",     "unique", "force",     "full"};
+
+/// Keys are words of ASCII without blanks, also those of other Proxmox releases.
+bool is_word(std::string_view key) {
+  return std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < 0x7f; });
+}
 
 }  // namespace
 
@@ -194,10 +200,12 @@ PropertyString PropertyString::parse(std::string_view option, std::string_view t
   };
   if (trim(text).empty()) return result;
   for (const std::string& element : split(text, ',')) {
-    if (element.empty()) continue;  // Proxmox takes a stray comma (bpg sends one behind ide2)
+    // Proxmox takes a stray comma (bpg sends one behind ide2), blanks between two as well.
+    if (trim(element).empty()) continue;
     const std::size_t equals = element.find('=');
     std::string key = equals == std::string::npos ? "" : element.substr(0, equals);
     std::string value = equals == std::string::npos ? element : element.substr(equals + 1);
+    if (equals == 0 || !is_word(key)) throw refuse("a key that is no word");
     if (family(option) == "net" && (is_nic_model(key) || is_nic_model(element))) {
       // `virtio=MAC` is short for model=virtio,macaddr=MAC; `virtio` alone is only the model.
       if (key.empty()) {
@@ -296,7 +304,7 @@ std::string normalise(std::string_view option, std::string_view value) {
   PropertyString properties = PropertyString::parse(option, trimmed);
   PropertyString canonical{option};
   for (const auto& [key, raw] : properties.properties()) {
-    std::string text = raw;
+    std::string text{trim(raw)};
     if (key == "macaddr") text = to_lower(text);
     if (key == "size")
       if (const auto bytes = parse_size(text)) text = print_size(*bytes);

@@ -48,6 +48,16 @@ TEST(PropertyString, RefusesWhatProxmoxRefuses) {
                Error);
   EXPECT_THROW(PropertyString::parse("smbios1", "stray"), Error);
   EXPECT_THROW(PropertyString::parse("scsi0", "disks:1,disks:2"), Error);
+  EXPECT_THROW(PropertyString::parse("ipconfig0", "ip=10.0.0.2/24,\tgw=10.0.0.1"), Error);
+  EXPECT_THROW(PropertyString::parse("efidisk0", "size=4M,=local:1"), Error);
+}
+
+TEST(PropertyString, BlanksAroundAnElementMeanNothing) {
+  EXPECT_EQ(PropertyString::parse("net0", "virtio, ,bridge=vmbr0").print(), "virtio,bridge=vmbr0");
+  // Sorted, the blank behind `ip` would come to stand at the end, and be trimmed the next time.
+  const std::string once = normalise("ipconfig0", "ip=10.0.0.2/24 ,gw=10.0.0.1");
+  EXPECT_EQ(once, "gw=10.0.0.1,ip=10.0.0.2/24");
+  EXPECT_EQ(normalise("ipconfig0", once), once);
 }
 
 struct Pair {
