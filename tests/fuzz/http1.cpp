@@ -1,0 +1,11 @@
+#include "server_connection.hpp"
+
+#include <cstdint>
+
+// The first byte says how the bytes are cut.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2 || size > 100'000) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  rocca::fuzz::serve(bytes, data[0] == 0 ? bytes.size() : data[0] * 4u);
+  return 0;
+}
