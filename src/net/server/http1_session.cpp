@@ -148,6 +148,8 @@ struct Http1Session::Parser {
     if (!in_value) return 0;
     head_size += 32;  // many tiny ones cost memory too
     if (++header_count > most_headers) return refuse(431);
+    // http_parser lets a NUL through at the beginning of a value (RFC 9110, 5.5).
+    if (value.find_first_of(std::string_view{"\r\n\0", 3}) != std::string::npos) return refuse(400);
     if (!in_trailers) headers.add(std::move(field), std::move(value));
     field.clear();
     value.clear();

@@ -299,6 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
             "TwoLengths",
             "POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
             "400"},
+        Malformed{"NulInAHeader", std::string{"GET / HTTP/1.1\r\nHost:\0t\r\n\r\n", 27}, "400"},
         Malformed{"BlankBeforeColon", "GET / HTTP/1.1\r\nHost : t\r\n\r\n", "400"},
         Malformed{"ChunkSizeOverflows", chunked("FFFFFFFFFFFFFFFFF\r\nx"), "400"},
         Malformed{"ChunkLargerThanTheLimit", chunked("7fffffff\r\nx"), "413"},
