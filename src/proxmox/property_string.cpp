@@ -257,14 +257,17 @@ bool PropertyString::erase(std::string_view key) {
 std::string PropertyString::print() const {
   const Shape* shape = find_shape(option_);
   const std::string_view default_key = shape != nullptr ? shape->default_key : "";
+  const std::string* model = family(option_) == "net" ? find("model") : nullptr;
+  const bool short_form = model != nullptr && is_nic_model(*model);  // virtio=MAC
   std::vector<const Property*> rest;
   std::string text;
   for (const Property& property : properties_) {
     if (!default_key.empty() && property.key == default_key) {
-      text = property.value;
-      if (family(option_) == "net")
-        if (const std::string* mac = find("macaddr")) text += "=" + *mac;
-    } else if (!(family(option_) == "net" && property.key == "macaddr")) {
+      // Without its key a value that holds `=` would be read as another key.
+      const bool bare = property.value.find('=') == std::string::npos;
+      text = bare ? property.value : fmt::format("{}={}", property.key, property.value);
+      if (const std::string* mac = short_form ? find("macaddr") : nullptr) text += "=" + *mac;
+    } else if (!short_form || property.key != "macaddr") {
       rest.push_back(&property);
     }
   }

@@ -52,6 +52,15 @@ TEST(PropertyString, RefusesWhatProxmoxRefuses) {
   EXPECT_THROW(PropertyString::parse("efidisk0", "size=4M,=local:1"), Error);
 }
 
+TEST(PropertyString, WhatIsPrintedIsReadAsTheSame) {
+  for (const auto& [option, text] : {std::pair{"scsi0", "file=a=b,size=1G"},
+                                     {"net0", "model=other,macaddr=BC:24:11:00:00:01"}}) {
+    const PropertyString read = PropertyString::parse(option, text);
+    EXPECT_EQ(PropertyString::parse(option, read.print()).print(), read.print()) << text;
+    EXPECT_EQ(PropertyString::parse(option, read.print()).properties().size(), 2u) << text;
+  }
+}
+
 TEST(PropertyString, BlanksAroundAnElementMeanNothing) {
   EXPECT_EQ(PropertyString::parse("net0", "virtio, ,bridge=vmbr0").print(), "virtio,bridge=vmbr0");
   // Sorted, the blank behind `ip` would come to stand at the end, and be trimmed the next time.
