@@ -206,8 +206,9 @@ class TaskLogs {
     if (!log_) try {
         log_ = world_.proxmox().cluster_log(most_lines);
       } catch (const Error& error) {
-        if (error.fault() == Fault::Interrupted) throw;
-        log_.emplace();  // then nothing more is known
+        // ignored: without the cluster log the report says that the culprit is unknown.
+        if (!is_external(error.fault())) throw;
+        log_.emplace();
       }
     std::vector<proxmox::LogEntry> its;
     const std::string beginning = fmt::format("update VM {}: ", vmid);

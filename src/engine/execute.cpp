@@ -534,7 +534,7 @@ class Execution {
           try {
             worlds_.with(address, listening_.get_token(), watch);
           } catch (const std::exception&) {
-            // The step is asked again, and that says what is wrong.
+            // ignored: the watch only shortens a wait; the next read reports what is wrong.
           }
         },
         Runner::Work::Watch);
