@@ -70,7 +70,9 @@ ProxmoxNeeds needs_of(const spec::Spec& spec, const spec::Lock& lock,
   if (clones) {
     also(Act::CloneTemplate);
     also(Act::ChangeVm);
-    also(Act::ChangeCdrom);  // the clone gets its cloud-init drive by a change
+    // The clone gets its cloud-init drive and its addresses by changes.
+    also(Act::ChangeCdrom);
+    also(Act::RewriteCloudInit);
   } else {
     also(Act::DownloadImage);
     also(Act::CreateVm);
