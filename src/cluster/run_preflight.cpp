@@ -294,7 +294,7 @@ void Run::Impl::check_before_change(Look& look) {
   const std::vector<Rewired> rewired = rewired_nics(look.plan);
   if (created.empty() && rewired.empty()) return;
   std::vector<Hindrance> problems;
-  with_world(look, [&](World& world) {
+  with_proxmox(look, [&](World& world) {
     std::map<std::string, std::string> places;
     for (const auto& [node, chosen] : cluster.lock.nodes)
       if (created.contains(node)) places.emplace(node, chosen.host);
@@ -320,6 +320,9 @@ void Run::Impl::check_before_change(Look& look) {
       if (need.any_of == std::vector<std::string>{"SDN.Use"}) needs.push_back(std::move(need));
     preflight.rights(std::move(needs));
     problems = preflight.problems();
+  });
+  // Without the lanes of Proxmox: an address that does not answer takes its time.
+  with_world(look, [&](World& world) {
     find_claimed_addresses(world, created, problems);
     const auto planes = cluster.spec.control_planes();
     const bool all_new = std::all_of(planes.begin(), planes.end(), [&](const spec::Node* node) {
