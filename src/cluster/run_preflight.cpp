@@ -320,10 +320,10 @@ void Run::Impl::check_before_change(Look& look) {
       if (need.any_of == std::vector<std::string>{"SDN.Use"}) needs.push_back(std::move(need));
     preflight.rights(std::move(needs));
     problems = preflight.problems();
+    find_claimed_addresses(world, created, problems);
   });
   // Without the lanes of Proxmox: an address that does not answer takes its time.
   with_world(look, [&](World& world) {
-    find_claimed_addresses(world, created, problems);
     const auto planes = cluster.spec.control_planes();
     const bool all_new = std::all_of(planes.begin(), planes.end(), [&](const spec::Node* node) {
       return created.contains(node->name);
