@@ -34,6 +34,28 @@ TEST_F(KubeApi, StoresAndGivesBackWithUidRevisionAndOwner) {
   EXPECT_EQ(text_at(send("GET", maps + "/one")->json(), {"reason"}), "NotFound");
 }
 
+TEST_F(KubeApi, VerbsOfKindsThatAreNotSimulatedAreAnsweredWith501) {
+  struct Row {
+    const char* method;
+    const char* path;
+    int status;
+  };
+  for (const Row& row : std::initializer_list<Row>{
+           {"POST", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", 501},
+           {"GET", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", 200},
+           {"GET", "/apis/resource.k8s.io/v1/deviceclasses", 501},
+           {"GET", "/apis/resource.k8s.io/v1/deviceclasses?watch=1", 501},
+           {"POST", "/apis/node.k8s.io/v1/runtimeclasses", 501},
+           {"POST", "/api/v1/namespaces/default/pods/one/exec", 501},
+           {"POST", "/api/v1/componentstatuses", 405}}) {
+    const auto answer = send(row.method, row.path, "{}");
+    EXPECT_EQ(answer->status, row.status) << row.method << " " << row.path << " " << answer->body;
+    if (row.status == 501) {
+      EXPECT_THAT(text_at(answer->json(), {"message"}), HasSubstr("does not simulate"));
+    }
+  }
+}
+
 TEST_F(KubeApi, ApplyOwnsConflictsTakesOverAndReleases) {
   ASSERT_EQ(apply("ours", maps + "/s", config_map("s", R"({"a":"1","b":"2"})"))->status, 201);
   const auto refused = apply("flux", maps + "/s", config_map("s", R"({"a":"9"})"));
