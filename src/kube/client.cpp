@@ -100,7 +100,7 @@ net::Answer Client::send(const std::string& method, const std::string& path, con
 Value Client::read(const net::Answer& answer, std::string_view doing, bool writing) const {
   if (answer.head.status >= 300) throw failure_of(answer).error(doing, writing);
   return text::parse_answer(answer.body, fmt::format("answer of {}", access_.server),
-                          {.size = 64ull * 1024 * 1024, .values = 8'000'000});
+                            {.size = 64ull * 1024 * 1024, .values = 8'000'000});
 }
 
 std::optional<Value> Client::find(const std::string& path) {

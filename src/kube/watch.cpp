@@ -62,8 +62,8 @@ std::vector<Value> Watch::list() {
       if (answer.head.status >= 300)
         throw classify(answer.head.status, answer.head.headers, answer.body)
             .error("listing " + path_, false);
-      Value part =
-          text::parse_answer(answer.body, path_, {.size = 64ull * 1024 * 1024, .values = 8'000'000});
+      Value part = text::parse_answer(answer.body, path_,
+                                      {.size = 64ull * 1024 * 1024, .values = 8'000'000});
       if (Value* found = part.find("items"); found != nullptr && found->is_list())
         for (Value& item : found->items()) items.push_back(std::move(item));
       version_ = text_at(part, {"metadata", "resourceVersion"});

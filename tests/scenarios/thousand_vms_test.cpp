@@ -92,8 +92,7 @@ Result raise(std::uint64_t seed) {
   std::map<std::string, std::unique_ptr<test::Fibers::Lane>> requests, creations;
   for (const auto& [name, node] : site.dc->nodes()) {
     requests[name] = std::make_unique<test::Fibers::Lane>(fibers, proxmox::Lanes::per_host);
-    creations[name] =
-        std::make_unique<test::Fibers::Lane>(fibers, proxmox::Lanes::per_host);
+    creations[name] = std::make_unique<test::Fibers::Lane>(fibers, proxmox::Lanes::per_host);
   }
   Result result;
   const Instant begin = site.world.now();
