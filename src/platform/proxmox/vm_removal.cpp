@@ -125,7 +125,7 @@ Receipt act(World& world, const proxmox::VmRow& row, const proxmox::OwnedVm& vm,
 /// The longer a guest takes, the more rarely it is asked after, but at once when its time is over.
 Duration ask_again_after(const proxmox::Upid& upid, Duration waited) {
   if (one_of(upid.type, {"qmstop", "qmdestroy"})) return 500ms;
-  const Duration interval = std::clamp<Duration>(waited / 4, 1s, 5s);
+  const Duration interval = std::clamp<Duration>(waited / 2, 1s, 6s);
   // An agent that does not answer is asked for three seconds first.
   const Duration left = shutdown_patience + 4s - waited;
   return left > Duration{} ? std::clamp<Duration>(left, 500ms, interval) : 1s;
