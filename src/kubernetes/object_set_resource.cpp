@@ -123,17 +123,16 @@ class SetKind final : public Thing {
       verdict = until_gone(client, discovery, {lines.begin() + 1, lines.end()});
       if (!verdict.done) return;
       const std::size_t blank = lines.front().find(' ');
-      if (blank != std::string::npos) {
+      if (blank != std::string::npos)
         verdict = until_looked(client, discovery, lines.front().substr(blank + 1));
-        if (!verdict.done) return;
-      }
-      verdict = until_ready(client, discovery, set);
+      const bool looked = verdict.done;
+      if (looked) verdict = until_ready(client, discovery, set);
       // What was removed may have taken something of the set along (the Secret that an
       // ExternalSecret owned): it is applied again.
       if (!verdict.done && lines.size() > 1 && !look(client, discovery, set, {}).applied())
         verdict = kube::Verdict::ready();
-      if (verdict.done) return;
-      if (verdict.done || verdict.hopeless || !wish_.under_flux) return;
+      if (verdict.done || !looked) return;
+      if (verdict.hopeless || !wish_.under_flux) return;
       // What is waited for comes only when Flux has brought it: what keeps Flux?
       const std::string why = flux_blocker(client, discovery);
       if (why.empty()) return;
