@@ -183,9 +183,7 @@ std::string access_address(const std::string& cluster) {
 }
 
 std::string stale_access(World& world) {
-  const auto live =
-      AccessKind{{access_address(world.cluster.name()), {}, ""}, folder_of(world.cluster)}.read(
-          world);
+  const auto live = AccessKind{{access_address(world.cluster.name()), {}, ""}, ""}.read(world);
   if (!live) return "";
   std::vector<std::string> wrong;
   for (const auto& [name, value] : live->fields)
