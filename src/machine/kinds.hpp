@@ -26,8 +26,8 @@ Made make_access(const Cluster& cluster);
 /// cluster's authority, and not published with a mark that says they are stale.
 void remove_access(World& world);
 
-/// Why access files that are there do not lead to the cluster: they name addresses that it no longer
-/// has, or their certificates are of no use. Empty: they do, or there are none.
+/// Why access files that are there do not lead to the cluster: they name addresses that it no
+/// longer has, or their certificates are of no use. Empty: they do, or there are none.
 std::string stale_access(World& world);
 
 /// Until when the access files' certificates are good, by file.
