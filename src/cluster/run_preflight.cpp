@@ -125,6 +125,13 @@ class Preflight {
         return need.path == path || need.path.starts_with(path + "/");
       });
     });
+    // Proxmox checks a VM's rights on its pool or on the VM itself: either is enough.
+    const std::set<std::string> on_vms = effective_on(grants(), "/vms/100");
+    std::erase_if(needs, [&](const proxmox::Need& need) {
+      return need.path.starts_with("/pool/") &&
+             std::any_of(need.any_of.begin(), need.any_of.end(),
+                         [&](const std::string& right) { return on_vms.contains(right); });
+    });
     std::vector<proxmox::Need> gaps = unmet(needs, grants());
     if (gaps.empty()) return;
     // The list of all grants does not show an entry that takes everything away: the path itself is

@@ -353,7 +353,9 @@ ClusterStatus Run::status() {
         if (const auto found = kubelets.find(node.name); found != kubelets.end())
           node.kubernetes = found->second;
     });
-  if (status.healthy && impl.options.outside)
+  const bool nodes_are_healthy = std::all_of(status.nodes.begin(), status.nodes.end(),
+                                             [](const NodeStatus& node) { return node.healthy; });
+  if (nodes_are_healthy && answers_somewhere && impl.options.outside)
     impl.with_world(look, [&](World& world) {
       status.flux = see_flux(world);
       status.use = see_use(world);

@@ -400,7 +400,11 @@ class Execution {
     }
     step.stage = Stage::Act;
     schedule_.set_lanes(step.address, step.resource->lanes(&step.change));
-    if (!step.resource->announces(step.change)) {
+    // What a replacement noted of the old one must be gone before the new one exists.
+    const bool after_replace = step.action == Action::Replace &&
+                               step.change.action == Action::Create &&
+                               !step.resource->announced_notes(step.change).empty();
+    if (!after_replace && !step.resource->announces(step.change)) {
       schedule_.again(step.address, when);
       return;
     }

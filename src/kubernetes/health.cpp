@@ -22,7 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* healthy = "healthy";
-constexpr const char* health = "health";
+constexpr const char* waits_for = "waits for";  // a fact while it is not healthy
 
 /// kube-vip's address may lie in a network that only the nodes are in: then the control planes are
 /// asked instead.
@@ -49,17 +49,19 @@ class HealthKind final : public Thing {
   std::optional<Live> read(World& world) const override {
     if (!world.known(bootstrap_address(world.cluster.name()))) return std::nullopt;
     const std::string problem = trouble(world);
-    return Live{world.cluster.name(), {{health, problem.empty() ? healthy : problem}}, {}};
+    // A fact and not a field: health comes and goes, and does not make a plan another one.
+    if (problem.empty()) return Live{world.cluster.name(), {}, {}};
+    return Live{world.cluster.name(), {}, {{waits_for, problem}}};
   }
 
   Change diff(const std::optional<Live>& live) const override {
     if (!live) return create("there is no cluster yet");
-    const std::string& found = live->fields.at(health);
-    if (found == healthy) return {};
+    const auto problem = live->facts.find(waits_for);
+    if (problem == live->facts.end()) return {};
     Change change;
     change.action = Action::Update;
     change.effect = Effect::Live;
-    change.reason = "waits for " + found;
+    change.reason = "waits for " + problem->second;
     change.waits = true;
     return change;
   }

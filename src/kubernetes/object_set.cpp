@@ -95,6 +95,12 @@ std::optional<SetDifference> difference(kube::Client& client, const std::string&
   return SetDifference{wanted.name, join(fields, ", "), false};
 }
 
+/// The parameters of a StorageClass cannot be changed, and only new volumes read them: it is
+/// deleted and created again.
+bool is_fixed_class(const Name& name, const Failure& failure) {
+  return name.kind == "StorageClass" && failure.reason == kube::Reason::Invalid;
+}
+
 [[noreturn]] void refuse_object(const kube::Manifest& manifest, const Failure& failure) {
   Error error = failure.error(fmt::format("applying {}", manifest.name.text()), true);
   if (failure.reason == kube::Reason::Invalid &&
@@ -281,7 +287,12 @@ std::optional<Name> carry_out(kube::Client& client, kube::Discovery& discovery,
     if (!differs) continue;
     const auto path = discovery.find_path(manifest.name);
     if (!path || (is_made_by_others(manifest.name) && !client.find(*path))) return manifest.name;
-    const auto answer = client.try_apply(*path, manifest.object, false);
+    auto answer = client.try_apply(*path, manifest.object, false);
+    if (const auto* failure = std::get_if<Failure>(&answer);
+        failure != nullptr && is_fixed_class(manifest.name, *failure)) {
+      client.remove(*path);
+      answer = client.try_apply(*path, manifest.object, false);
+    }
     if (const auto* failure = std::get_if<Failure>(&answer)) {
       if (is_late(*failure)) return manifest.name;
       refuse_object(manifest, *failure);

@@ -316,14 +316,18 @@ TEST(Addresses, WithoutAGuestAgentANeighbourIsKnownByItsCard) {
   EXPECT_LT(rig.home.world.now() - begun, 3min);
 }
 
-TEST(Addresses, ANodeThatNobodyCouldEverFindIsRefused) {
+TEST(Addresses, ANodeThatCannotBeFoundIsAnErrorOfTheSpec) {
   ClusterRig rig;
   rig.write_spec(
       dhcp_spec(1, 0, "{ addressing: dhcp, subnet: 10.0.0.0/16 }", "[]", "{ agent: false }"));
-  EXPECT_THAT(refused([&] { rig.up(); }),
-              AllOf(HasSubstr("cp-1 has neither an address nor a guest agent that tells it, and "
-                              "10.0.0.0/16 is too large"),
-                    HasSubstr("hint: give it an address")));
+  try {
+    rig.up();
+    ADD_FAILURE() << "a node that cannot be found was created";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Usage) << error.render();
+    EXPECT_THAT(error.render(),
+                HasSubstr("cluster.yaml:9:21: error: cp-1 gets its address by DHCP"));
+  }
   EXPECT_THAT(rig.home.dc.vms, IsEmpty());
 }
 

@@ -187,13 +187,13 @@ TEST(EngineTeardown, StatusAndDriftSayThatATeardownWasInterrupted) {
 TEST(EngineTeardown, AControlPlaneThatWasLostLaterIsNotTheTeardownsWork) {
   ClusterRig rig;
   brought_up(rig, static_spec(three_and_two));
-  kill_down(rig, "GET", "/qemu/102/status", 1);  // nothing was done yet
-  if (!remembered(rig).teardown) {
-    const state::Record begun =
-        state::teardown_begun({rig.home.world.now(), {"cp-1", "cp-2", "cp-3"}, false});
-    const auto store = state::local_store(rig.files, rig.folder + "/.rocca");
-    static_cast<void>(store->load());
-    state::Holder holder{"a", "a", "down", rig.home.world.now(), rig.home.world.now() + 1min};
+  // A `down` that was killed after its first write.
+  const state::Record begun =
+      state::teardown_begun({rig.home.world.now(), {"cp-1", "cp-2", "cp-3"}, false});
+  const auto store = state::local_store(rig.files, rig.folder + "/.rocca");
+  static_cast<void>(store->load());
+  state::Holder holder{"a", "a", "down", rig.home.world.now(), rig.home.world.now() + 1min};
+  {
     const auto lock = store->lock(holder);
     store->append(std::span{&begun, 1});
   }

@@ -232,7 +232,8 @@ struct Leftover {
 
 class DeleteWithALeftover : public testing::TestWithParam<Leftover> {};
 
-TEST_P(DeleteWithALeftover, EndsAsTheReleaseCountsWarnings) {
+// Counted as a warning since qemu-server 9.1.19, which no recording has.
+TEST_P(DeleteWithALeftover, EndsWellAndSaysSoInItsLogOnly) {
   Host host{GetParam().release};
   host.dc->get_storage("thin").disabled = true;
   EXPECT_EQ(host.run("DELETE", "/nodes/pve1/qemu/100"), GetParam().exit);
@@ -242,7 +243,7 @@ TEST_P(DeleteWithALeftover, EndsAsTheReleaseCountsWarnings) {
 
 INSTANTIATE_TEST_SUITE_P(Releases, DeleteWithALeftover,
                          testing::Values(Leftover{"Eight", Release::v8_4(), "OK"},
-                                         Leftover{"Nine", Release::v9(), "WARNINGS: 1"}),
+                                         Leftover{"Nine", Release::v9(), "OK"}),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST(Snapshot, WithMemoryKeepsAVolumeThatGoesWithIt) {
