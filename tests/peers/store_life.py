@@ -109,7 +109,7 @@ def live(place):
 def in_clear(lab, place, around):
     write(FILE, spec(lab, place.state))
     run(ROCCA, "secrets", "init", "blue")
-    rocca(2, r"^Plan: \d+ to create", "plan", "blue", **around)
+    rocca(2, r"^Plan: \d+ to create", "plan", "blue", "--steps", **around)
     check(place.document() is None, "a plan leaves no state", str(place.document()))
 
     # A run that works holds the lock, and a second one is refused by its name.
@@ -134,7 +134,7 @@ def in_clear(lab, place, around):
     check(begun.items() <= guests(lab).items(), "it went on with the VMs that were there", f"{begun} {guests(lab)}")
     check(len(guests(lab)) == 1, "and made no second one", str(guests(lab)))
     check(place.holder() is None, "nobody holds the lock", str(place.holder()))
-    rocca(0, "Nothing to do", "plan", "blue", **around)
+    rocca(0, "No changes", "plan", "blue", **around)
     rocca(0, "is healthy", "status", "blue", "--exit-code", **around)
     no_secret(lab, place, "after up")
 
@@ -145,7 +145,7 @@ def in_clear(lab, place, around):
         (shutil.copytree if os.path.isdir(name) else shutil.copy)(name, os.path.join("elsewhere", name))
     shutil.rmtree("elsewhere/clusters/blue/.rocca", ignore_errors=True)
     os.chdir("elsewhere")
-    rocca(0, "Nothing to do", "plan", "blue", **around)
+    rocca(0, "No changes", "plan", "blue", **around)
     before = place.document()
     write(FILE, read(FILE) + WORKER)
     rocca(2, "worker-1", "plan", "blue", **around)
@@ -156,7 +156,7 @@ def in_clear(lab, place, around):
     check(after["serial"] + place.journal() > before["serial"], "it has been written since", f"{before['serial']} {after['serial']}")
     rocca(2, "worker-1", "plan", "blue", **around)  # here nobody asks for it
     write(FILE, read(FILE) + WORKER)
-    rocca(0, "Nothing to do", "plan", "blue", **around)
+    rocca(0, "No changes", "plan", "blue", **around)
     no_secret(lab, place, "after a second up")
 
     rocca(0, "", "down", "blue", "--confirm", "blue", **around)
@@ -170,7 +170,7 @@ def sealed(lab, place, around):
     recipient = run(os.environ["PEER_AGE_KEYGEN"], "-y", "key.txt").strip()
     write(FILE, spec(lab, place.state, recipient))
     rocca(0, "", "up", "blue", "--yes", **around)
-    rocca(0, "Nothing to do", "plan", "blue", **around)
+    rocca(0, "No changes", "plan", "blue", **around)
     no_secret(lab, place, "sealed")
     document = place.document()
     check(set(document) == {"format", "serial", "lineage", "age"}, "only an envelope can be read", str(document)[:300])
