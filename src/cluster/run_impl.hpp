@@ -124,6 +124,8 @@ struct Run::Impl {
   engine::Report tear_down(std::unique_ptr<Look>& look, state::Lock& lock,
                            const engine::EventSink& events, const DownOptions& how, bool all,
                            const std::function<void()>& forget);
+  /// Control planes that the teardown had begun with, and that are gone since `remains` was read.
+  void add_gone_meanwhile(const Look& look, Look& remains, std::set<proxmox::Vmid>& going);
   /// What the teardown that the state remembers means for `up`: sets `course` and `remains`.
   void judge_teardown(Look& look);
   std::vector<ControlPlaneFacts> planes_of(const Look& look, const Look& remains,

@@ -204,12 +204,29 @@ std::vector<ControlPlaneFacts> Run::Impl::planes_of(const Look& look, const Look
   return planes;
 }
 
+void Run::Impl::add_gone_meanwhile(const Look& look, Look& remains,
+                                   std::set<proxmox::Vmid>& going) {
+  // A destroy that ended between the list of VMs and the list of tasks is in neither of them.
+  with_proxmox(remains, [&](World& world) {
+    for (const std::string& name : look.prior.teardown->control_planes) {
+      const std::string address = vm_address(name);
+      const auto seen = remains.observed.live.find(address);
+      if (seen == remains.observed.live.end() || !is_there(seen->second)) continue;
+      const auto vmid = parse_uint(fact(seen->second->facts, "vmid"));
+      if (!vmid || !is_announced(look.prior, address)) continue;
+      const auto id = static_cast<proxmox::Vmid>(*vmid);
+      if (!world.proxmox().find_status(fact(seen->second->facts, "host"), id)) going.insert(id);
+    }
+  });
+}
+
 void Run::Impl::judge_teardown(Look& look) {
   auto remains = look_down({/*purge_images=*/false, look.prior.teardown->reset_existing},
                            /*all=*/true);
   std::set<proxmox::Vmid> going;
   for (const auto& [vmid, type] : tasks_under_way(*remains))
     if (type == "qmdestroy") going.insert(vmid);
+  add_gone_meanwhile(look, *remains, going);
   look.planes = planes_of(look, *remains, going);
   look.course = decide(look.planes, {look.prior.bootstrapped.has_value(), /*teardown=*/true,
                                      /*etcd_answers=*/false});
