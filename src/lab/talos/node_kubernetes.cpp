@@ -90,9 +90,10 @@ Routine<void> TalosNode::run_shared_addresses(Stop stop) {
         world_.note(fmt::format("{} takes the shared address {}", hostname_, shared.address));
       claim_addresses();
     }
-    const Instant next = world_.now() + lease / 3;
-    co_await world_.wait(
-        changed_, soonest && *soonest > world_.now() ? std::min(*soonest, next) : next, stop.get());
+    // Not inside the co_await: g++ 12 evaluates both sides of a conditional there.
+    Instant next = world_.now() + lease / 3;
+    if (soonest && *soonest > world_.now()) next = std::min(*soonest, next);
+    co_await world_.wait(changed_, next, stop.get());
   }
 }
 
