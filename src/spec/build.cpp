@@ -46,6 +46,8 @@ class Builder {
     read_pools(Section(merged, root(), touched_).section("spec"));
     if (const auto handover = spec.find_section("handover")) read_handover(*handover);
     if (const auto backup = spec.find_section("backup")) read_backup(*backup);
+    if (const auto rollout = spec.find_section("rollout")) read_rollout(*rollout);
+    if (const auto reconcile = spec.find_section("reconcile")) read_reconcile(*reconcile);
     decide_scheduling(spec.section("kubernetes"));
     return std::move(spec_);
   }
@@ -448,14 +450,83 @@ class Builder {
     Backup out;
     out.where = backup.where();
     out.schedule = backup.text("schedule");
-    out.keep = backup.integer("keep").value;
+    const Section keep = backup.section("keep");
+    const auto number = [&](std::string_view key) {
+      const auto found = keep.find_int(key);
+      return found ? found->value : 0;
+    };
+    out.keep = {number("last"), number("daily"), number("weekly"), number("monthly")};
     const Section to = backup.section("to");
     if (const auto bucket = to.find_section("s3"))
       out.to = s3(*bucket);
     else
       out.to = to.text("folder").value;
     out.encrypt = backup.texts("encrypt");
+    if (const auto drill = backup.find_section("drill"))
+      out.drill = Drill{drill->where(),           drill->text("schedule"),
+                        drill->find_text("host"), drill->find_text("bridge"),
+                        drill->find_int("vlan"),  drill->find_address("address")};
     spec_.backup = std::move(out);
+  }
+
+  void read_rollout(const Section& rollout) {
+    Rollout& out = spec_.rollout;
+    if (const auto most = MaxUnavailable::parse(rollout.text("maxUnavailable").value))
+      out.max_unavailable = *most;
+    else
+      findings_.add("bad-rollout", rollout.text("maxUnavailable").where,
+                    "spec.rollout.maxUnavailable is not a number of workers or a percentage",
+                    "write 1, 2 … or 1% to 100%");
+    const Section drain = rollout.section("drain");
+    out.drain_timeout = drain.duration("timeout");
+    out.force_drain = drain.text("onTimeout").value == "force";
+    for (const Section& window : rollout.sections("windows")) read_window(window);
+    for (const Section& gate : rollout.sections("gates")) {
+      if (const auto url = gate.find_text("http")) out.gates.push_back(HttpGate{*url});
+      if (const auto file = gate.find_text("job")) out.gates.push_back(JobGate{*file});
+    }
+  }
+
+  void read_window(const Section& window) {
+    static constexpr std::string_view names[] = {"mon", "tue", "wed", "thu", "fri", "sat", "sun"};
+    MaintenanceWindow out;
+    out.where = window.where();
+    for (const auto& day : window.texts("days"))
+      out.days.push_back(std::find(std::begin(names), std::end(names), day.value) -
+                         std::begin(names));
+    const auto minutes = [&](std::string_view key) {
+      const auto text = window.text(key);
+      const auto parsed = parse_time_of_day(text.value);
+      if (!parsed)
+        findings_.add("bad-rollout", text.where,
+                      fmt::format("spec.rollout.windows: `{}` is not a time of day", text.value),
+                      "write HH:MM, for example \"02:00\"");
+      return Placed<std::int64_t>{parsed.value_or(0), text.where};
+    };
+    out.from = minutes("from");
+    out.to = minutes("to");
+    if (out.from.value == out.to.value && out.to.where.written())
+      findings_.add("bad-rollout", out.to.where,
+                    "spec.rollout.windows: a window that ends when it begins is empty",
+                    "leave `windows` out to allow changes at any time");
+    out.zone = window.text("zone");
+    spec_.rollout.windows.push_back(std::move(out));
+  }
+
+  void read_reconcile(const Section& reconcile) {
+    Reconcile& out = spec_.reconcile;
+    out.interval = reconcile.duration("interval");
+    const std::string approval = reconcile.text("approval").value;
+    out.approval = approval == "manual"  ? Approval::Manual
+                   : approval == "never" ? Approval::Never
+                                         : Approval::Auto;
+    out.suspend = reconcile.boolean("suspend").value;
+    out.destroy_on_deletion = reconcile.boolean("destroyOnDeletion").value;
+    out.prune = reconcile.boolean("prune").value;
+    out.depends_on = reconcile.texts("dependsOn");
+    if (const auto outputs = reconcile.find_section("outputsTo"))
+      out.outputs = OutputSecret{outputs->where(), outputs->text("secret"), outputs->texts("keys"),
+                                 outputs->pairs("labels"), outputs->pairs("annotations")};
   }
 
   PatchReader& patches_;

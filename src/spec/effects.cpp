@@ -109,6 +109,8 @@ constexpr KeyEffect table[] = {
     {"spec.handover.flux.plainHttp", "none"},
     {"spec.handover.publish.infisical.plainHttp", "none"},
     {"spec.backup", "none"},
+    {"spec.rollout", "none"},
+    {"spec.reconcile", "none"},
 };
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST(Explain, HelpsWithTheRest) {
     explain("vlan");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.hint(), HasSubstr("network.vlan and machine.nics.vlan"));
+    EXPECT_THAT(error.hint(), HasSubstr("network.vlan, machine.nics.vlan and backup.drill.vlan"));
   }
 }
 

@@ -49,6 +49,29 @@ std::optional<Effect> parse_effect(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<MaxUnavailable> MaxUnavailable::parse(std::string_view text) {
+  MaxUnavailable out;
+  out.percent = text.ends_with('%');
+  if (out.percent) text.remove_suffix(1);
+  const auto number = parse_int(text);
+  if (!number || *number < 1 || *number > (out.percent ? 100 : 10'000)) return std::nullopt;
+  out.amount = *number;
+  return out;
+}
+
+std::int64_t MaxUnavailable::of(std::int64_t workers) const {
+  return std::max<std::int64_t>(1, percent ? workers * amount / 100 : amount);
+}
+
+std::optional<std::int64_t> parse_time_of_day(std::string_view text) {
+  if (text.size() != 5 || text[2] != ':') return std::nullopt;
+  const auto hour = parse_int(text.substr(0, 2));
+  const auto minute = parse_int(text.substr(3));
+  if (!hour || !minute || *hour < 0 || *hour > 23 || *minute < 0 || *minute > 59)
+    return std::nullopt;
+  return *hour * 60 + *minute;
+}
+
 Position Spec::position(const Where& where) const {
   return {where.file < files.size() ? files[where.file] : std::string(), where.line, where.column};
 }

@@ -341,12 +341,81 @@ struct Handover {
   Texts wait_for_endpoint_slices;  // NAMESPACE/NAME
 };
 
+/// Which backups stay: a backup that any of these numbers covers.
+struct Retention {
+  std::int64_t last = 0;
+  std::int64_t daily = 0;
+  std::int64_t weekly = 0;
+  std::int64_t monthly = 0;
+};
+struct Drill {
+  Where where;
+  Placed<std::string> schedule;
+  Maybe<std::string> host;
+  Maybe<std::string> bridge;
+  Maybe<std::int64_t> vlan;
+  Maybe<IpAddress> address;
+};
 struct Backup {
   Where where;
   Placed<std::string> schedule;
-  std::int64_t keep = 14;
+  Retention keep;
   std::variant<std::string, S3Place> to;  // a folder, or a bucket
   Texts encrypt;
+  std::optional<Drill> drill;
+};
+
+/// How many workers may be out of service at once.
+struct MaxUnavailable {
+  std::int64_t amount = 1;
+  bool percent = false;
+
+  /// "1" or "25%"; at least one, at most 100 %.
+  static std::optional<MaxUnavailable> parse(std::string_view text);
+  /// Of so many workers, at least one.
+  std::int64_t of(std::int64_t workers) const;
+};
+/// A time of day in minutes since midnight, written HH:MM.
+std::optional<std::int64_t> parse_time_of_day(std::string_view text);
+struct MaintenanceWindow {
+  Where where;
+  std::vector<std::int64_t> days;  // 0 is Monday; empty: every day
+  Placed<std::int64_t> from;       // minutes since midnight
+  Placed<std::int64_t> to;         // before `from`: on the next day
+  Placed<std::string> zone;
+};
+struct HttpGate {
+  Placed<std::string> url;
+};
+struct JobGate {
+  Placed<std::string> file;
+};
+using Gate = std::variant<HttpGate, JobGate>;
+struct Rollout {
+  MaxUnavailable max_unavailable;
+  Duration drain_timeout = std::chrono::minutes(10);
+  bool force_drain = false;  // delete the pods that evictions left
+  std::vector<MaintenanceWindow> windows;
+  std::vector<Gate> gates;
+};
+
+struct OutputSecret {
+  Where where;
+  Placed<std::string> name;
+  Texts keys;  // "kubeconfig" or "kubeconfig:KUBECONFIG"; empty: all of them
+  Pairs labels;
+  Pairs annotations;
+};
+enum class Approval { Auto, Manual, Never };
+/// What only `serve` reads.
+struct Reconcile {
+  Duration interval = std::chrono::minutes(10);
+  Approval approval = Approval::Auto;
+  bool suspend = false;
+  bool destroy_on_deletion = false;
+  bool prune = false;
+  Texts depends_on;
+  std::optional<OutputSecret> outputs;
 };
 
 struct Timeouts {
@@ -383,6 +452,8 @@ struct Spec {
   std::vector<Pool> pools;  // what the pools said, for messages; their nodes are in `nodes`
   std::optional<Handover> handover;
   std::optional<Backup> backup;
+  Rollout rollout;
+  Reconcile reconcile;
 
   /// The same, as the tree that `validate -o yaml` prints: a valid spec itself, which resolves to
   /// itself.

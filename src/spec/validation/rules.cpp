@@ -47,6 +47,9 @@ constexpr Rule table[] = {
      "32 pairs of hex digits with colons between them, as `pvenode cert info` prints them."},
     {"bad-schedule", E, "text that is not a cron schedule",
      "Five fields: minute, hour, day of the month, month, weekday."},
+    {"bad-rollout", E, "a share of workers or a maintenance window that cannot be read",
+     "maxUnavailable is a number or a percentage from 1% to 100%; a window begins and ends at "
+     "different times of day, HH:MM."},
     {"bad-age-key", E, "text that is not an age recipient",
      "Recipients begin with age1 and have 62 characters; the private key (AGE-SECRET-KEY-1…) never "
      "stands in a spec."},
